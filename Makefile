@@ -1,0 +1,67 @@
+# `make` lists the targets. Needs GNU make and Python 3.11 or newer, nothing else.
+
+PYTHON ?= python3
+PYTEST_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO := results/demo
+DEMO_PAGE := $(DEMO)/report.html
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help venv demo test lint format bench clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)$$/make \1@\2/p' Makefile | \
+	    while IFS=@ read -r name text; do printf '  %-14s %s\n' "$$name" "$$text"; done
+
+venv: $(VENV)/.installed ## create .venv and install uivi with its test tools
+
+demo: venv ## fit the toy posteriors and write a report page
+	$(BIN)/uivi run toy --preset default --out $(DEMO)
+	$(BIN)/uivi report $(DEMO)
+	@test -f $(DEMO_PAGE) || { echo "error: the report did not write $(DEMO_PAGE)" >&2; exit 1; }
+	@echo "Done. Open $(DEMO_PAGE) in a web browser."
+
+test: venv ## run the tests (options: make test PYTEST_ARGS="-m 'not slow'")
+	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+
+lint: $(VENV)/.installed-dev ## check style and types, change nothing
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+format: $(VENV)/.installed-dev ## reformat the code and apply the safe fixes
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: venv ## time one update of each method
+	$(BIN)/python benchmarks/update_cost.py
+
+clean: ## remove caches, builds and the demo; keep .venv and other results
+	rm -rf build dist *.egg-info .pytest_cache .ruff_cache $(DEMO)
+	find . -path ./$(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +
+
+# Syntax that any Python understands, so that an old one can give the answer.
+define CHECK_PYTHON
+$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+    found=$$($(PYTHON) --version 2>&1) || found="not found"; \
+    echo "error: uivi needs Python 3.11 or newer; '$(PYTHON)': $$found" >&2; \
+    echo "Install a newer Python and name it: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; \
+    exit 1; }
+endef
+
+# The stamps make the installs run again only when one of the two files changes.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@$(CHECK_PYTHON)
+	@echo "Installing uivi into $(VENV) (about a minute the first time)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP_INSTALL) -e '.[test]'
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	@echo "Installing the development tools into $(VENV)"
+	@$(PIP_INSTALL) -e '.[test,dev]'
+	@touch $@

@@ -1,0 +1,53 @@
+"""Checks at the border: what was expected, what came, what to do."""
+
+import difflib
+import math
+from collections.abc import Iterable
+
+import jax
+import jax.numpy as jnp
+
+
+def positive_int(name: str, value: object) -> int:
+    """Return `value` if it is a positive whole number, else raise."""
+    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+        raise ValueError(f"expected `{name}` to be a positive whole number, got {value!r}")
+    return value
+
+
+def positive_float(name: str, value: object) -> float:
+    """Return `value` as a float if it is a positive finite number, else raise."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"expected `{name}` to be a positive number, got {value!r}")
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"expected `{name}` to be positive and finite, got {value!r}")
+    return float(value)
+
+
+def shape(name: str, array, expected: tuple[int, ...], advice: str) -> None:
+    """Raise unless `array` has the expected shape."""
+    if jnp.shape(array) != expected:
+        raise ValueError(f"expected {name} of shape {expected}, got {jnp.shape(array)}: {advice}")
+
+
+def known_name(kind: str, name: str, names: Iterable[str]) -> str:
+    """Return `name` if it is one of `names`, else raise with the nearest match."""
+    names = sorted(names)
+    if name in names:
+        return name
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise ValueError(f"unknown {kind} {name!r}: {hint}known: {', '.join(names)}")
+
+
+def prng_key(key) -> jax.Array:
+    """Return `key` if it is a typed JAX key (or a legacy one, wrapped), else raise."""
+    if isinstance(key, jax.Array):
+        if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ():
+            return key
+        if key.dtype == jnp.uint32 and key.shape == (2,):
+            return jax.random.wrap_key_data(key)
+    raise TypeError(
+        f"expected `key` to be one JAX random key, got {type(key).__name__} {key!r}: "
+        "pass jax.random.key(0)"
+    )

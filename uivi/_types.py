@@ -1,0 +1,86 @@
+"""Array aliases (one letter per axis) and the small records that cross module borders.
+
+Letters: B sites, S draws a site, N = B*S, M reverse draws, K proposals, L mixing draws of a bound,
+E noise dimension, D latent dimension, C context dimension.
+"""
+
+import enum
+from typing import Any, NamedTuple
+
+from jaxtyping import Array, Float, PRNGKeyArray
+
+Key = PRNGKeyArray
+Scalar = Float[Array, ""]
+Latent = Float[Array, "D"]
+Noise = Float[Array, "E"]
+Context = Float[Array, "C"] | None
+
+
+class Draw(NamedTuple):
+    """A draw (z, ε) of the joint q(z|ε) q(ε); batched ones carry a leading axis N."""
+
+    z: Float[Array, "*N D"]
+    eps: Float[Array, "*N E"]
+
+
+class ReverseDraws(NamedTuple):
+    """Weighted draws of the reverse conditional q(ε|z).
+
+    Attributes:
+        eps: the draws.
+        log_weights: normalised, so that `logsumexp(log_weights) == 0`.
+        last: the state in which the kernel ended; another kernel may go on from it.
+    """
+
+    eps: Float[Array, "*N M E"]
+    log_weights: Float[Array, "*N M"]
+    last: Float[Array, "*N E"]
+
+
+class ReverseInfo(NamedTuple):
+    """What a reverse kernel says of itself; NaN where a field does not apply.
+
+    Attributes:
+        acceptance: mean Metropolis acceptance probability.
+        moved: mean share of i-SIR weight that left the start (1 - own weight).
+        nonfinite: number of proposals with a non-finite energy (all were rejected).
+    """
+
+    acceptance: Float[Array, "*N"]
+    moved: Float[Array, "*N"]
+    nonfinite: Float[Array, "*N"]
+
+
+class Info(NamedTuple):
+    """What every estimator reports of one update: the same fields for all methods.
+
+    Attributes:
+        log_joint: mean of log p(x, z) over the draws of the update (no entropy: not an ELBO).
+        acceptance: see `ReverseInfo`.
+        moved: see `ReverseInfo`.
+        jump: squared distance of ε′ from ε over that of two independent draws of q(ε).
+        nonfinite: rejected non-finite proposals, plus draws with a non-finite log density.
+    """
+
+    log_joint: Scalar
+    acceptance: Scalar
+    moved: Scalar
+    jump: Scalar
+    nonfinite: Scalar
+
+
+class Estimate(NamedTuple):
+    """Gradients of the negative ELBO (ready for Optax), the method's next state, its info."""
+
+    grads: Any
+    state: Any
+    info: Info
+
+
+class Status(enum.Enum):
+    """How a fit ended; the value is a sentence for people."""
+
+    RUNNING = "still running"
+    DONE = "all updates done"
+    INTERRUPTED = "interrupted: the fit can be resumed from its checkpoint"
+    NONFINITE = "stopped: gradients or parameters became non-finite"

@@ -1,0 +1,9 @@
+"""Estimators of the ELBO's gradient."""
+
+from uivi.estimators.base import AbstractEstimator
+from uivi.estimators.explicit import Explicit, StickingTheLanding
+from uivi.estimators.score import score
+from uivi.estimators.sivi import SIVI
+from uivi.estimators.uivi import UIVI
+
+__all__ = ["SIVI", "UIVI", "AbstractEstimator", "Explicit", "StickingTheLanding", "score"]

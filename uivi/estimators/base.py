@@ -1,0 +1,70 @@
+"""The role of an estimator of the ELBO's gradient, and what all of them share."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from uivi._types import Estimate, Info, Key, ReverseInfo
+from uivi.families.base import AbstractFamily
+from uivi.targets.base import AbstractTarget
+
+Params = tuple[AbstractFamily, AbstractTarget]
+
+
+class AbstractEstimator(eqx.Module):
+    """Estimates the gradient of the negative ELBO in the parameters of (family, target).
+
+    Whatever a method learns on the side (a step size, a proposal) lives in its state, so the loop does
+    not change for a new method.
+    """
+
+    def init(self, key: Key, family: AbstractFamily, target: AbstractTarget) -> PyTree:
+        """Check that the family suits the method; return the method's first state."""
+        raise NotImplementedError
+
+    def estimate(
+        self, key: Key, params: Params, sites: PyTree, step: Array, state: PyTree
+    ) -> Estimate:
+        """One gradient, averaged over sites and draws."""
+        raise NotImplementedError
+
+
+class Batch(eqx.Module):
+    """The sites of an update, each repeated for its S draws: leading axis N = B * S."""
+
+    sites: PyTree
+    contexts: Float[Array, "N C"] | None
+    size: int = eqx.field(static=True)
+
+    @classmethod
+    def create(cls, target: AbstractTarget, sites: PyTree, num_draws: int) -> "Batch":
+        """Repeat sites and contexts."""
+        contexts = jax.vmap(target.context, axis_size=target.num_sites)(sites)
+        repeat = lambda x: jnp.repeat(x, num_draws, 0)  # noqa: E731
+        repeated, contexts = jax.tree.map(repeat, (sites, contexts))
+        return cls(repeated, contexts, target.num_sites * num_draws)
+
+    def log_joint(self, target: AbstractTarget, z: Float[Array, "N D"]) -> Float[Array, "N"]:
+        """log p(x, z) of all draws."""
+        return jax.vmap(target.log_joint)(z, self.sites)
+
+
+def make_info(
+    log_joint: Float[Array, "N"], reverse: ReverseInfo, jump: Float[Array, "N"]
+) -> Info:
+    """Average the parts into the fields that all methods report."""
+    bad = jnp.sum(~jnp.isfinite(log_joint)).astype(log_joint.dtype)
+    return Info(
+        log_joint=jnp.mean(log_joint),
+        acceptance=jnp.mean(reverse.acceptance),
+        moved=jnp.mean(reverse.moved),
+        jump=jnp.mean(jump),
+        nonfinite=jnp.sum(reverse.nonfinite) + bad,
+    )
+
+
+def info_without_chain(log_joint: Float[Array, "N"]) -> Info:
+    """The info of a method without a reverse sampler."""
+    unknown = jnp.full_like(log_joint, jnp.nan)
+    return make_info(log_joint, ReverseInfo(unknown, unknown, jnp.zeros_like(log_joint)), unknown)

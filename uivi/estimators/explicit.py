@@ -1,0 +1,83 @@
+"""Estimators for families with a density: the standard reparameterised gradient and its path form."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from uivi import _checks
+from uivi._types import Estimate, Key
+from uivi.estimators.base import AbstractEstimator, Batch, Params, info_without_chain
+from uivi.families.base import AbstractFamily
+from uivi.families.explicit import ExplicitGaussian, frozen
+from uivi.targets.base import AbstractTarget
+
+
+class Explicit(AbstractEstimator):
+    """Gradient of the ELBO by full reparameterisation (Kingma & Welling 2014)."""
+
+    num_draws: int = eqx.field(static=True, default=64)
+
+    def __check_init__(self):
+        _checks.positive_int("num_draws", self.num_draws)
+
+    def init(self, key: Key, family: AbstractFamily, target: AbstractTarget) -> tuple:
+        """No state."""
+        del key, target
+        return _need_density(self, family)
+
+    def estimate(
+        self, key: Key, params: Params, sites: PyTree, step: Array, state: tuple
+    ) -> Estimate:
+        """Differentiate log p(x, z) - log q(z) in everything."""
+        del step
+        return _estimate(key, params, sites, state, self.num_draws, lambda family: family)
+
+
+class StickingTheLanding(AbstractEstimator):
+    """The path part of the gradient: log q(z) with its own parameters held (Roeder et al. 2017).
+
+    Unbiased as well, and without variance where q is the posterior.
+    """
+
+    num_draws: int = eqx.field(static=True, default=64)
+
+    def __check_init__(self):
+        _checks.positive_int("num_draws", self.num_draws)
+
+    def init(self, key: Key, family: AbstractFamily, target: AbstractTarget) -> tuple:
+        """No state."""
+        del key, target
+        return _need_density(self, family)
+
+    def estimate(
+        self, key: Key, params: Params, sites: PyTree, step: Array, state: tuple
+    ) -> Estimate:
+        """Differentiate log p(x, z) - log q(z) through z alone."""
+        del step
+        return _estimate(key, params, sites, state, self.num_draws, frozen)
+
+
+def _estimate(key: Key, params: Params, sites: PyTree, state: tuple, num_draws: int, density) -> Estimate:
+    """The gradient with log q evaluated under `density(family)`."""
+    batch = Batch.create(params[1], sites, num_draws)
+    keys = jax.random.split(key, batch.size)
+
+    def loss(params: Params):
+        family, target = params
+        z = jax.vmap(family.sample)(keys, batch.contexts).z
+        log_q = jax.vmap(density(family).log_prob)(z, batch.contexts)
+        log_joint = batch.log_joint(target, z)
+        return -jnp.mean(log_joint - log_q), log_joint
+
+    grads, log_joint = eqx.filter_grad(loss, has_aux=True)(params)
+    return Estimate(grads, state, info_without_chain(log_joint))
+
+
+def _need_density(method: AbstractEstimator, family: AbstractFamily) -> tuple:
+    if not isinstance(family, ExplicitGaussian):
+        raise TypeError(
+            f"expected a family with a density for {type(method).__name__}, got "
+            f"{type(family).__name__}: use uivi.ExplicitGaussian, or uivi.UIVI for this family"
+        )
+    return ()

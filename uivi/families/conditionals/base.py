@@ -1,0 +1,59 @@
+"""The role of a conditional q(z|ε): reparameterisable, with a log density."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+
+from uivi._types import Context, Key, Latent, Noise, Scalar
+from uivi.families.networks import MLP
+
+
+class AbstractConditional(eqx.Module):
+    """q(z|ε) (Titsias & Ruiz 2019, Section 2.1). All methods take one ε, one z, one context.
+
+    A new conditional declares the three sizes and writes `sample` and `log_prob`; the defaults of
+    `context_dim` and `log_prob_of` are right unless a conditional takes a context or can be faster.
+    """
+
+    @property
+    def dim(self) -> int:
+        """D, the size of z."""
+        raise NotImplementedError
+
+    @property
+    def noise_dim(self) -> int:
+        """E, the size of ε."""
+        raise NotImplementedError
+
+    @property
+    def context_dim(self) -> int:
+        """C, the size of the context; 0 for a conditional that is not amortised."""
+        return 0
+
+    def sample(self, key: Key, eps: Noise, context: Context = None) -> Latent:
+        """Draw z = h(u; ε) with u ~ q(u), differentiable in the parameters (eq. 4)."""
+        raise NotImplementedError
+
+    def log_prob(self, z: Latent, eps: Noise, context: Context = None) -> Scalar:
+        """Normalised log q(z|ε)."""
+        raise NotImplementedError
+
+    def log_prob_of(self, z: Latent, context: Context = None) -> Callable[[Noise], Scalar]:
+        """The function ε -> log q(z|ε), with all that does not depend on ε computed now."""
+        return lambda eps: self.log_prob(z, eps, context)
+
+
+class AbstractNetConditional(AbstractConditional):
+    """A conditional whose parameters are the outputs of one network of ε and the context."""
+
+    net: eqx.AbstractVar[MLP]
+
+    @property
+    def noise_dim(self) -> int:
+        """E."""
+        return self.net.noise_dim
+
+    @property
+    def context_dim(self) -> int:
+        """C."""
+        return self.net.context_dim

@@ -1,0 +1,120 @@
+"""Location-scale conditionals whose location (and scale) come from a network."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from uivi import _checks
+from uivi._types import Context, Key, Latent, Noise, Scalar
+from uivi.families.conditionals.base import AbstractNetConditional
+from uivi.families.conditionals.scales import AbstractScale
+from uivi.families.networks import MLP
+
+
+def normal_log_prob(z: Array, loc: Array, scale: Array) -> Array:
+    """Log density of N(loc, diag(scale²)) at z; the last axis is summed."""
+    standard = (z - loc) / scale
+    constant = 0.5 * z.shape[-1] * jnp.log(2 * jnp.pi)
+    return -0.5 * jnp.sum(standard**2, -1) - jnp.sum(jnp.log(scale), -1) - constant
+
+
+class Gaussian(AbstractNetConditional):
+    """N(μ(ε), diag(σ²)) with a global σ: the paper's conditional (Sections 2.1 and 4.1)."""
+
+    net: MLP
+    scale: AbstractScale
+
+    def __check_init__(self):
+        _check_scale(self.net, self.scale)
+
+    @property
+    def dim(self) -> int:
+        """D."""
+        return self.net.out_dim
+
+    def sample(self, key: Key, eps: Noise, context: Context = None) -> Latent:
+        """z = μ(ε) + σ u."""
+        return self.net(eps, context) + self.scale() * jax.random.normal(key, (self.dim,))
+
+    def log_prob(self, z: Latent, eps: Noise, context: Context = None) -> Scalar:
+        """Log density of the Gaussian."""
+        return normal_log_prob(z, self.net(eps, context), self.scale())
+
+    def log_prob_of(self, z: Latent, context: Context = None):
+        """ε -> log q(z|ε)."""
+        bound = Gaussian(self.net.bind(context), self.scale)
+        return lambda eps: bound.log_prob(z, eps)
+
+
+class NetGaussian(AbstractNetConditional):
+    """N(μ(ε), diag(σ(ε)²)): the network has 2D outputs, location and log scale.
+
+    The log scale is `offset + bound * tanh(raw / bound)`: a scale that runs away on heavy tails
+    would end in NaN.
+    """
+
+    net: MLP
+    offset: Float[Array, "D"]
+    bound: float = eqx.field(static=True, default=3.0)
+
+    def __check_init__(self):
+        _checks.positive_float("bound", self.bound)
+        advice = "a NetGaussian takes a network with 2 * dim outputs and an offset of size dim"
+        if self.net.out_dim % 2:
+            raise ValueError(f"expected an even number of outputs, got {self.net.out_dim}: {advice}")
+        _checks.shape("`offset`", self.offset, (self.net.out_dim // 2,), advice)
+
+    @property
+    def dim(self) -> int:
+        """D."""
+        return self.net.out_dim // 2
+
+    def parameters(self, eps: Noise, context: Context = None) -> tuple[Latent, Latent]:
+        """Location and scale at one ε."""
+        loc, raw = jnp.split(self.net(eps, context), 2)
+        return loc, jnp.exp(self.offset + self.bound * jnp.tanh(raw / self.bound))
+
+    def sample(self, key: Key, eps: Noise, context: Context = None) -> Latent:
+        """z = μ(ε) + σ(ε) u."""
+        loc, scale = self.parameters(eps, context)
+        return loc + scale * jax.random.normal(key, (self.dim,))
+
+    def log_prob(self, z: Latent, eps: Noise, context: Context = None) -> Scalar:
+        """Log density of the Gaussian."""
+        return normal_log_prob(z, *self.parameters(eps, context))
+
+    def log_prob_of(self, z: Latent, context: Context = None):
+        """ε -> log q(z|ε)."""
+        bound = NetGaussian(self.net.bind(context), self.offset, self.bound)
+        return lambda eps: bound.log_prob(z, eps)
+
+
+class Laplace(AbstractNetConditional):
+    """Independent Laplace coordinates with location μ(ε) and a global scale b."""
+
+    net: MLP
+    scale: AbstractScale
+
+    def __check_init__(self):
+        _check_scale(self.net, self.scale)
+
+    @property
+    def dim(self) -> int:
+        """D."""
+        return self.net.out_dim
+
+    def sample(self, key: Key, eps: Noise, context: Context = None) -> Latent:
+        """z = μ(ε) + b u with u standard Laplace."""
+        return self.net(eps, context) + self.scale() * jax.random.laplace(key, (self.dim,))
+
+    def log_prob(self, z: Latent, eps: Noise, context: Context = None) -> Scalar:
+        """Log density of the Laplace."""
+        scale = self.scale()
+        return -jnp.sum(jnp.abs(z - self.net(eps, context)) / scale + jnp.log(2 * scale))
+
+
+def _check_scale(net: MLP, scale: AbstractScale) -> None:
+    size = net.out_dim
+    advice = f"the network has {size} outputs: give a scale of that size, or change out_dim"
+    _checks.shape("`scale`", jax.eval_shape(lambda: scale()), (size,), advice)

@@ -1,0 +1,57 @@
+"""The explicit Gaussian family: mean-field, or the encoder of a standard VAE."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from uivi._types import Context, Draw, Key, Latent, Scalar
+from uivi.families.base import AbstractFamily
+from uivi.families.conditionals.location_scale import normal_log_prob
+from uivi.families.networks import MLP
+
+
+class ExplicitGaussian(AbstractFamily):
+    """q(z) = N(loc, diag(scale²)) with an exact `log_prob`, free or amortised.
+
+    `encoder` is a network of the context with 2D outputs, or the free vector of these outputs
+    (locations, then log scales).
+    """
+
+    encoder: MLP | Float[Array, "2D"]
+
+    @classmethod
+    def create(cls, dim: int, scale: float = 1.0) -> "ExplicitGaussian":
+        """Mean-field Gaussian at the origin."""
+        return cls(jnp.concatenate([jnp.zeros(dim), jnp.full((dim,), jnp.log(scale))]))
+
+    @property
+    def dim(self) -> int:
+        """D."""
+        outputs = self.encoder.out_dim if isinstance(self.encoder, MLP) else self.encoder.shape[0]
+        return outputs // 2
+
+    @property
+    def context_dim(self) -> int:
+        """C."""
+        return self.encoder.noise_dim if isinstance(self.encoder, MLP) else 0
+
+    def parameters(self, context: Context = None) -> tuple[Latent, Latent]:
+        """Location and scale."""
+        outputs = self.encoder(context) if isinstance(self.encoder, MLP) else self.encoder
+        loc, log_scale = jnp.split(outputs, 2)
+        return loc, jnp.exp(log_scale)
+
+    def sample(self, key: Key, context: Context = None) -> Draw:
+        """z = loc + scale u; the draw has an empty ε."""
+        loc, scale = self.parameters(context)
+        return Draw(loc + scale * jax.random.normal(key, loc.shape), jnp.zeros((0,), loc.dtype))
+
+    def log_prob(self, z: Latent, context: Context = None) -> Scalar:
+        """Exact log q(z)."""
+        return normal_log_prob(z, *self.parameters(context))
+
+
+def frozen(module: eqx.Module) -> eqx.Module:
+    """The module with `stop_gradient` on every array leaf."""
+    return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_array(x) else x, module)

@@ -1,0 +1,137 @@
+"""Multilayer perceptrons from noise (and context) to the parameters of a conditional."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from uivi import _checks
+from uivi._types import Context, Key, Noise
+
+Initialiser = Callable[[Key, int, int, bool], tuple[Array, Array]]
+
+
+def authors_init(key: Key, num_in: int, num_out: int, is_output: bool) -> tuple[Array, Array]:  # noqa: FBT001
+    """Titsias & Ruiz's MATLAB: N(0, 1/num_out) weights and biases; output layer N(0, 1)."""
+    weight_key, bias_key = jax.random.split(key)
+    scale = 1.0 if is_output else num_out**-0.5
+    weight = scale * jax.random.normal(weight_key, (num_out, num_in))
+    return weight, scale * jax.random.normal(bias_key, (num_out,))
+
+
+def he_init(key: Key, num_in: int, num_out: int, is_output: bool) -> tuple[Array, Array]:  # noqa: FBT001
+    """He et al. (2015) for ReLU layers, LeCun for the linear output; zero biases."""
+    scale = ((1.0 if is_output else 2.0) / num_in) ** 0.5
+    return scale * jax.random.normal(key, (num_out, num_in)), jnp.zeros((num_out,))
+
+
+def small_init(key: Key, num_in: int, num_out: int, is_output: bool) -> tuple[Array, Array]:  # noqa: FBT001
+    """`he_init` with an output layer ten times smaller: the net starts near its skip connection."""
+    weight, bias = he_init(key, num_in, num_out, is_output)
+    return (0.1 if is_output else 1.0) * weight, bias
+
+
+class Linear(eqx.Module):
+    """An affine layer."""
+
+    weight: Float[Array, "out in"]
+    bias: Float[Array, "out"]
+
+    def __call__(self, x: Float[Array, "in"]) -> Float[Array, "out"]:
+        """Apply the layer to one vector."""
+        return self.weight @ x + self.bias
+
+
+class MLP(eqx.Module):
+    """Two (or `depth`) hidden layers; the context enters the first layer beside the noise.
+
+    The first layer is `noise_layer(ε) + context_weight @ x`, so `bind(x)` folds the context into
+    the bias once per update instead of once per evaluation. An optional skip connection adds
+    a linear map of ε to the first `skip` outputs.
+    """
+
+    layers: tuple[Linear, ...]
+    context_weight: Float[Array, "H C"] | None
+    skip: Float[Array, "J E"] | None
+    activation: Callable = eqx.field(static=True)
+
+    @classmethod
+    def create(
+        cls,
+        key: Key,
+        noise_dim: int,
+        out_dim: int,
+        *,
+        context_dim: int = 0,
+        width: int = 50,
+        depth: int = 2,
+        init: Initialiser = he_init,
+        activation: Callable = jax.nn.relu,
+        skip: Float[Array, "J E"] | None = None,
+    ) -> "MLP":
+        """Draw the initial weights.
+
+        Args:
+            key: random key.
+            noise_dim: E.
+            out_dim: number of outputs.
+            context_dim: C, or 0 for a network without context.
+            width: units of each hidden layer.
+            depth: number of hidden layers.
+            init: `authors_init`, `he_init`, `small_init` or your own.
+            activation: elementwise.
+            skip: initial matrix of the skip connection, or None for none.
+        """
+        for name, value in (("noise_dim", noise_dim), ("out_dim", out_dim), ("width", width)):
+            _checks.positive_int(name, value)
+        sizes = (noise_dim + context_dim, *([width] * _checks.positive_int("depth", depth)), out_dim)
+        keys = jax.random.split(key, len(sizes) - 1)
+        last = len(sizes) - 2
+        layers = [
+            Linear(*init(k, n, m, i == last))
+            for i, (k, n, m) in enumerate(zip(keys, sizes[:-1], sizes[1:], strict=True))
+        ]
+        first, context_weight = layers[0], None
+        if context_dim:
+            context_weight = first.weight[:, noise_dim:]
+            layers[0] = Linear(first.weight[:, :noise_dim], first.bias)
+        return cls(tuple(layers), context_weight, skip, activation)
+
+    @property
+    def noise_dim(self) -> int:
+        """E."""
+        return self.layers[0].weight.shape[1]
+
+    @property
+    def out_dim(self) -> int:
+        """Number of outputs."""
+        return self.layers[-1].weight.shape[0]
+
+    @property
+    def context_dim(self) -> int:
+        """C, or 0."""
+        return 0 if self.context_weight is None else self.context_weight.shape[1]
+
+    def bind(self, context: Context) -> "MLP":
+        """The network of ε alone, with the context's part of the first layer computed once."""
+        if self.context_weight is None:
+            return self
+        if context is None:
+            raise ValueError(f"expected a context of shape ({self.context_dim},), got None")
+        first = self.layers[0]
+        folded = Linear(first.weight, first.bias + self.context_weight @ context)
+        return MLP((folded, *self.layers[1:]), None, self.skip, self.activation)
+
+    def __call__(self, eps: Noise, context: Context = None) -> Float[Array, "out"]:
+        """Apply the network to one ε (and one context)."""
+        bound = self.bind(context)
+        hidden = eps
+        for layer in bound.layers[:-1]:
+            hidden = self.activation(layer(hidden))
+        out = bound.layers[-1](hidden)
+        if self.skip is None:
+            return out
+        linear = self.skip @ eps
+        return out.at[: linear.shape[0]].add(linear)

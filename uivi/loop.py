@@ -1,0 +1,118 @@
+"""The fit loop: one compiled update, many of them per call."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, PyTree
+
+from uivi._types import Info, Key
+from uivi.estimators.base import AbstractEstimator
+from uivi.families.base import AbstractFamily
+from uivi.targets.base import AbstractTarget
+
+
+class FitState(eqx.Module):
+    """All that the next update depends on; update t draws its randomness from fold_in(key, t)."""
+
+    step: Array
+    family: AbstractFamily
+    target: AbstractTarget
+    opt_state: PyTree
+    est_state: PyTree
+    key: Key
+
+
+class Method(eqx.Module):
+    """How to update: an estimator and an Optax optimiser."""
+
+    estimator: AbstractEstimator
+    optimizer: optax.GradientTransformation = eqx.field(static=True)
+
+
+class ChunkInfo(NamedTuple):
+    """Means of `Info` over the updates of one call, and how many of them were skipped."""
+
+    mean: Info
+    skipped: Array
+
+
+def init(key: Key, method: Method, family: AbstractFamily, target: AbstractTarget) -> FitState:
+    """The state before the first update."""
+    estimator_key, run_key = jax.random.split(key)
+    est_state = method.estimator.init(estimator_key, family, target)
+    opt_state = method.optimizer.init(eqx.filter((family, target), eqx.is_inexact_array))
+    state = FitState(jnp.zeros((), jnp.int32), family, target, opt_state, est_state, run_key)
+    return _strongly_typed(state)
+
+
+def step(method: Method, state: FitState) -> tuple[FitState, Info, Array]:
+    """One update. A non-finite gradient changes nothing but the counters, and is reported."""
+    sites_key, key = jax.random.split(jax.random.fold_in(state.key, state.step))
+    params = (state.family, state.target)
+    sites = state.target.sites(sites_key, state.step)
+    estimate = method.estimator.estimate(key, params, sites, state.step, state.est_state)
+    trained = eqx.filter(params, eqx.is_inexact_array)
+    updates, opt_state = method.optimizer.update(estimate.grads, state.opt_state, trained)
+    family, target = eqx.apply_updates(params, updates)
+    new = FitState(state.step, family, target, opt_state, estimate.state, state.key)
+    finite = all_finite(updates)
+    kept = jax.tree.map(
+        lambda a, b: jnp.where(finite, a, b) if eqx.is_inexact_array(a) else a, new, state
+    )
+    kept = eqx.tree_at(lambda s: s.step, kept, state.step + 1)
+    return _strongly_typed(kept), estimate.info, ~finite
+
+
+@eqx.filter_jit(donate="all-except-first")
+def run(method: Method, state: FitState, num_steps: Array) -> tuple[FitState, ChunkInfo]:
+    """`num_steps` updates in one compiled call; any number runs the same program.
+
+    With a leading axis on every array of `state` (see `stack`), all fits run side by side.
+    """
+    update = lambda s: step(method, s)  # noqa: E731
+    if state.step.ndim:
+        update = eqx.filter_vmap(update)
+    arrays, static = eqx.partition(state, eqx.is_array)
+    shapes = jax.eval_shape(lambda a: update(eqx.combine(a, static))[1:], arrays)
+    totals = jax.tree.map(lambda s: jnp.zeros(s.shape, float), shapes)
+
+    def body(_, carry):
+        arrays, totals = carry
+        state, info, skipped = update(eqx.combine(arrays, static))
+        totals = jax.tree.map(lambda t, x: t + x.astype(t.dtype), totals, (info, skipped))
+        return eqx.filter(state, eqx.is_array), totals
+
+    arrays, (info, skipped) = jax.lax.fori_loop(0, num_steps, body, (arrays, totals))
+    mean = jax.tree.map(lambda x: x / jnp.maximum(num_steps, 1), info)
+    return eqx.combine(arrays, static), ChunkInfo(mean, skipped)
+
+
+def stack(states: list[FitState]) -> FitState:
+    """Several states of one experiment as one, for `run` to update side by side."""
+    arrays = [eqx.filter(s, eqx.is_array) for s in states]
+    static = eqx.filter(states[0], eqx.is_array, inverse=True)
+    return eqx.combine(jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays), static)
+
+
+def unstack(state: FitState) -> list[FitState]:
+    """The inverse of `stack`; a state of a single fit gives a list of one."""
+    if not state.step.ndim:
+        return [state]
+    arrays, static = eqx.partition(state, eqx.is_array)
+    pick = lambda i: jax.tree.map(lambda x: x[i], arrays)  # noqa: E731
+    return [eqx.combine(pick(i), static) for i in range(state.step.shape[0])]
+
+
+def all_finite(tree: PyTree) -> Array:
+    """Whether every inexact array leaf is finite."""
+    leaves = [jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(tree) if eqx.is_inexact_array(x)]
+    return jnp.all(jnp.stack(leaves)) if leaves else jnp.asarray(True)  # noqa: FBT003
+
+
+def _strongly_typed(tree: PyTree) -> PyTree:
+    """Strip weak types: a weakly typed carry would compile the program a second time."""
+    strip = lambda x: jax.lax.convert_element_type(x, x.dtype) if eqx.is_inexact_array(x) else x  # noqa: E731
+    return jax.tree.map(strip, tree)

@@ -1,0 +1,107 @@
+"""Distances between a fit and the truth; they take draws or densities and know no method."""
+
+import functools
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy.stats import qmc
+
+from uivi._types import Key
+from uivi.families.base import AbstractFamily
+from uivi.families.explicit import ExplicitGaussian
+from uivi.families.mixing import AbstractMixing, StandardNormal, Uniform
+from uivi.families.semi_implicit import SemiImplicit
+from uivi.targets.toys import AbstractToy
+
+
+class Quadrature(NamedTuple):
+    """KL(q‖p) on a grid, with the integral of q as a check of the grid."""
+
+    kl: float
+    mass: float
+
+
+def kl_quadrature(
+    family: AbstractFamily, target: AbstractToy, *, spacing: float = 0.1, log2_mixing: int = 15
+) -> Quadrature:
+    """KL(q‖p) in nats by quadrature over the target's box.
+
+    q(z) is the average of q(z|ε) over a scrambled Sobol set of 2**log2_mixing points of q(ε), which is far
+    more even than random draws; the trapezoid rule then converges fast for smooth q. The grid is halved
+    until it holds all but 1e-3 of q's mass.
+
+    Args:
+        family: a family on two dimensions without context.
+        target: normalised, with a `box`.
+        spacing: first spacing of the grid.
+        log2_mixing: size of the Sobol set.
+    """
+    (left, right), (bottom, top) = target.box()
+    log_q = _log_marginal(family, log2_mixing)
+    result = Quadrature(float("nan"), 0.0)
+    for _ in range(3):
+        xs = jnp.arange(left, right, spacing)
+        ys = jnp.arange(bottom, top, spacing)
+        grid = jnp.stack(jnp.meshgrid(xs, ys), -1).reshape(-1, 2)
+        log_density = log_q(grid)
+        log_ratio = log_density - jax.vmap(target.log_joint)(grid)
+        q = np.asarray(jnp.exp(log_density), np.float64)
+        kl = np.sum(np.where(q > 0, q * np.asarray(log_ratio, np.float64), 0.0))
+        result = Quadrature(float(kl) * spacing**2, float(q.sum()) * spacing**2)
+        if abs(result.mass - 1) < 1e-3:
+            break
+        spacing /= 2
+    return result
+
+
+def _log_marginal(family: AbstractFamily, log2_mixing: int):
+    if isinstance(family, ExplicitGaussian):
+        return jax.jit(jax.vmap(family.log_prob))
+    if not isinstance(family, SemiImplicit):
+        raise TypeError(f"expected an explicit or semi-implicit family, got {type(family).__name__}")
+    eps = sobol_mixing(family.mixing, log2_mixing)
+    return lambda grid: _average_over_mixing(family, eps, grid)
+
+
+@eqx.filter_jit
+def _average_over_mixing(family: SemiImplicit, eps: Array, grid: Array) -> Array:
+    """log of the mean of q(z|ε) over `eps` at every grid point, in slices of ε to bound memory."""
+
+    def add(total, slice_of_eps):
+        per_eps = lambda z: jax.vmap(family.conditional.log_prob_of(z))(slice_of_eps)  # noqa: E731
+        densities = jnp.exp(jax.lax.map(per_eps, grid, batch_size=1024))
+        return total + jnp.sum(densities, -1), None
+
+    slices = eps.reshape(-1, min(512, eps.shape[0]), eps.shape[1])
+    total, _ = jax.lax.scan(add, jnp.zeros(grid.shape[0]), slices)
+    return jnp.log(total / eps.shape[0])
+
+
+def sobol_mixing(mixing: AbstractMixing, log2_size: int, seed: int = 0) -> Float[Array, "L E"]:
+    """An even point set of q(ε): scrambled Sobol through the inverse distribution function."""
+    points = qmc.Sobol(mixing.dim, rng=np.random.default_rng(seed)).random_base2(log2_size)
+    points = jnp.asarray(np.clip(points, 1e-7, 1 - 1e-7), dtype=float)
+    if isinstance(mixing, StandardNormal):
+        return jax.scipy.special.ndtri(points)
+    if isinstance(mixing, Uniform):
+        return points
+    keys = jax.random.split(jax.random.key(seed), 2**log2_size)
+    return jax.vmap(mixing.sample)(keys)
+
+
+@functools.partial(jax.jit, static_argnames="num_directions")
+def sliced_wasserstein(
+    key: Key, a: Float[Array, "S D"], b: Float[Array, "S D"], num_directions: int = 200
+) -> Float[Array, ""]:
+    """Sliced 2-Wasserstein distance between two equally large samples.
+
+    The root of the mean over random directions of the squared one-dimensional distance.
+    """
+    directions = jax.random.normal(key, (a.shape[1], num_directions))
+    directions = directions / jnp.linalg.norm(directions, axis=0, keepdims=True)
+    difference = jnp.sort(a @ directions, 0) - jnp.sort(b @ directions, 0)
+    return jnp.sqrt(jnp.mean(difference**2))

@@ -1,0 +1,98 @@
+"""Optimisers: the paper's RMSProp as an Optax transformation, and the default."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, PyTree
+
+from uivi import _checks
+
+
+class PaperRMSPropState(NamedTuple):
+    """Update count and running mean of squared gradients."""
+
+    count: Array
+    mean_square: PyTree
+
+
+def scale_by_paper_rmsprop(weight: float = 0.1) -> optax.GradientTransformation:
+    """Divide by 1 + √G with G ← (1 - w) G + w g², and G = g² at the first step.
+
+    Titsias & Ruiz (2019), Section 4.1. The 1 stands outside the root, so the scale of the gradient matters.
+    """
+
+    def init(params):
+        return PaperRMSPropState(jnp.zeros((), jnp.int32), jax.tree.map(jnp.zeros_like, params))
+
+    def update(updates, state, params=None):
+        del params
+        weight_now = jnp.where(state.count == 0, 1.0, weight)
+
+        def next_square(old, g):
+            w = weight_now.astype(g.dtype)
+            return (1 - w) * old + w * g**2
+
+        squares = jax.tree.map(next_square, state.mean_square, updates)
+        scaled = jax.tree.map(lambda g, s: g / (1 + jnp.sqrt(s)), updates, squares)
+        return scaled, PaperRMSPropState(state.count + 1, squares)
+
+    return optax.GradientTransformation(init, update)
+
+
+def keep_above(floor: float) -> optax.GradientTransformation:
+    """Cut updates so that no parameter ends below `floor`."""
+
+    def update(updates, state, params=None):
+        if params is None:
+            raise ValueError("keep_above needs the parameters: pass them to update()")
+        return jax.tree.map(lambda u, p: jnp.maximum(p + u, floor) - p, updates, params), state
+
+    return optax.GradientTransformation(lambda _: optax.EmptyState(), update)
+
+
+def paper_rmsprop(
+    network_rate: float = 0.01,
+    scale_rate: float = 0.002,
+    model_rate: float = 0.01,
+    *,
+    decay: float = 0.9,
+    decay_every: int = 3_000,
+    floor: float = 1e-5,
+) -> optax.GradientTransformation:
+    """The paper's optimiser: separate rates for network, scale and model; ×`decay` every `decay_every`.
+
+    A parameter belongs to the scale if its path holds a field called `scale`, to the model if it is the
+    target's, else to the network. Scales are kept above `floor`.
+    """
+    _checks.positive_int("decay_every", decay_every)
+    rates = {"network": network_rate, "scale": scale_rate, "model": model_rate}
+    groups = {}
+    for name, rate in rates.items():
+        schedule = optax.exponential_decay(
+            _checks.positive_float(f"{name}_rate", rate), decay_every, decay, staircase=True
+        )
+        parts = [scale_by_paper_rmsprop(), optax.scale_by_learning_rate(schedule)]
+        groups[name] = optax.chain(*parts, *([keep_above(floor)] if name == "scale" else []))
+    return optax.partition(groups, label_parameters)
+
+
+def label_parameters(params: PyTree) -> PyTree:
+    """"scale", "model" or "network" for every leaf of (family, target)."""
+
+    def label(path, _):
+        names = [getattr(entry, "name", None) for entry in path]
+        if "scale" in names:
+            return "scale"
+        return "model" if getattr(path[0], "idx", 0) == 1 else "network"
+
+    return jax.tree_util.tree_map_with_path(label, params)
+
+
+def adam_cosine(
+    num_steps: int, rate: float = 2e-3, *, clip: float = 10.0, b2: float = 0.999
+) -> optax.GradientTransformation:
+    """Adam with a cosine decay to zero over `num_steps` and a bound on the global gradient norm."""
+    schedule = optax.cosine_decay_schedule(rate, _checks.positive_int("num_steps", num_steps))
+    return optax.chain(optax.clip_by_global_norm(clip), optax.adam(schedule, b2=b2))

@@ -1,0 +1,31 @@
+"""Samplers of the reverse conditional q(ε|z)."""
+
+from uivi.reverse.base import AbstractReverseSampler, Reversed, jump, sample_reverse
+from uivi.reverse.blackjax import BlackJAX
+from uivi.reverse.compose import Compose
+from uivi.reverse.exact import Exact
+from uivi.reverse.hmc import HMC
+from uivi.reverse.importance import Importance
+from uivi.reverse.isir import ISIR
+from uivi.reverse.proposals import AbstractProposal, FromMixing, Learned
+from uivi.reverse.step_size import AbstractStepSize, AdaptBetween, AuthorsRule, FixedStep
+
+__all__ = [
+    "HMC",
+    "ISIR",
+    "AbstractProposal",
+    "AbstractReverseSampler",
+    "AbstractStepSize",
+    "AdaptBetween",
+    "AuthorsRule",
+    "BlackJAX",
+    "Compose",
+    "Exact",
+    "FixedStep",
+    "FromMixing",
+    "Importance",
+    "Learned",
+    "Reversed",
+    "jump",
+    "sample_reverse",
+]

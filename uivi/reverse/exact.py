@@ -1,0 +1,48 @@
+"""Exact reverse draws, where the conditional has them: the oracle."""
+
+import equinox as eqx
+import jax
+from jaxtyping import Array
+
+from uivi import _checks
+from uivi._types import Draw, Key, ReverseDraws, ReverseInfo
+from uivi.families.linear_gaussian import LinearGaussian
+from uivi.families.semi_implicit import SemiImplicit
+from uivi.reverse.base import AbstractReverseSampler, uniform_log_weights
+
+
+class Exact(AbstractReverseSampler):
+    """Independent exact draws of q(ε|z); needs a `LinearGaussian` conditional."""
+
+    num_draws: int = eqx.field(static=True, default=5)
+
+    def __check_init__(self):
+        _checks.positive_int("num_draws", self.num_draws)
+
+    def init(self, key: Key, family: SemiImplicit) -> tuple:
+        """No state."""
+        del key
+        if not isinstance(family.conditional, LinearGaussian):
+            raise TypeError(
+                "expected a LinearGaussian conditional for exact reverse draws, got "
+                f"{type(family.conditional).__name__}: use uivi.ISIR or uivi.HMC"
+            )
+        return ()
+
+    def kernel(
+        self, key: Key, family: SemiImplicit, draw: Draw, context: Array | None, state: tuple
+    ) -> tuple[ReverseDraws, ReverseInfo, tuple]:
+        """Draws that do not depend on the generating ε."""
+        del context, state
+        assert isinstance(family.conditional, LinearGaussian)
+        keys = jax.random.split(key, self.num_draws)
+        eps = jax.vmap(family.conditional.sample_reverse, (0, None))(keys, draw.z)
+        one, zero = eps.dtype.type(1), eps.dtype.type(0)
+        info = ReverseInfo(*(jax.numpy.asarray(x) for x in (one, one, zero)))
+        weights = uniform_log_weights(self.num_draws, eps.dtype)
+        return ReverseDraws(eps, weights, eps[-1]), info, ()
+
+    def adapt(self, state: tuple, draws: Draw, contexts: Array | None, memos: tuple) -> tuple:
+        """Nothing to adapt."""
+        del draws, contexts, memos
+        return state

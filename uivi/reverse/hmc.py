@@ -1,0 +1,97 @@
+"""Hamiltonian Monte Carlo on the reverse conditional: the paper's sampler."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from uivi import _checks
+from uivi._types import Draw, Key, ReverseDraws, ReverseInfo, Scalar
+from uivi.families.semi_implicit import SemiImplicit
+from uivi.reverse.base import AbstractReverseSampler, rejected_nonfinite, uniform_log_weights
+from uivi.reverse.step_size import AbstractStepSize, AdaptBetween
+
+
+class _Chain(NamedTuple):
+    eps: Array
+    log_density: Array
+    gradient: Array
+    step_size: Array
+
+
+class HMC(AbstractReverseSampler):
+    """Short HMC chain: `num_burnin` transitions, then `num_draws` kept ones (paper, Section 2.3).
+
+    The gradient at the end point is reused, so `(num_burnin + num_draws) * num_leapfrog + 1` gradients a
+    chain (51 for the paper's 10 x 5). Identity mass, fixed trajectory length.
+    """
+
+    num_burnin: int = eqx.field(static=True, default=5)
+    num_draws: int = eqx.field(static=True, default=5)
+    num_leapfrog: int = eqx.field(static=True, default=5)
+    step_size: AbstractStepSize = eqx.field(default_factory=AdaptBetween)
+
+    def __check_init__(self):
+        _checks.positive_int("num_burnin + 1", self.num_burnin + 1)
+        _checks.positive_int("num_draws", self.num_draws)
+        _checks.positive_int("num_leapfrog", self.num_leapfrog)
+
+    def init(self, key: Key, family: SemiImplicit) -> Scalar:
+        """The step size."""
+        del key, family
+        return self.step_size.init()
+
+    def kernel(
+        self, key: Key, family: SemiImplicit, draw: Draw, context: Array | None, state: Scalar
+    ) -> tuple[ReverseDraws, ReverseInfo, tuple[Scalar, Scalar]]:
+        """One chain from the generating ε."""
+        density = jax.value_and_grad(family.reverse_log_density(draw.z, context))
+
+        def transition(chain: _Chain, xs):
+            key, is_burnin = xs
+            moved, accepted, probability, end = self._move(key, chain, density)
+            adapted = self.step_size.within(chain.step_size, accepted)
+            step_size = jnp.where(is_burnin, adapted, chain.step_size)
+            bad = rejected_nonfinite(family, end.eps, end.log_density)
+            return moved._replace(step_size=step_size), (moved.eps, probability, bad)
+
+        total = self.num_burnin + self.num_draws
+        start = _Chain(draw.eps, *density(draw.eps), state)
+        xs = (jax.random.split(key, total), jnp.arange(total) < self.num_burnin)
+        end, (eps, probability, bad) = jax.lax.scan(transition, start, xs)
+        weights = uniform_log_weights(self.num_draws, eps.dtype)
+        acceptance = jnp.mean(probability)
+        info = ReverseInfo(acceptance, jnp.full_like(acceptance, jnp.nan), jnp.sum(bad))
+        memo = (end.step_size, acceptance)
+        return ReverseDraws(eps[self.num_burnin :], weights, end.eps), info, memo
+
+    def adapt(self, state: Scalar, draws: Draw, contexts: Array | None, memos) -> Scalar:
+        """The step size that the chains ended with, then the rule's own change between updates."""
+        del state, draws, contexts
+        step_size, acceptance = memos
+        return self.step_size.between(jnp.mean(step_size), jnp.mean(acceptance))
+
+    def _move(self, key: Key, chain: _Chain, density):
+        """One transition, drawing its randomness in the order of BlackJAX's HMC."""
+        momentum_key, accept_key = jax.random.split(key)
+        momentum = jax.random.normal(momentum_key, chain.eps.shape, chain.eps.dtype)
+        step = chain.step_size.astype(chain.eps.dtype)
+
+        def leapfrog(_, carry):
+            eps, momentum, _, gradient = carry
+            momentum = momentum + 0.5 * step * gradient
+            eps = eps + step * momentum
+            value, gradient = density(eps)
+            return eps, momentum + 0.5 * step * gradient, value, gradient
+
+        carry = (chain.eps, momentum, chain.log_density, chain.gradient)
+        eps, end_momentum, value, gradient = jax.lax.fori_loop(0, self.num_leapfrog, leapfrog, carry)
+        gain = value - chain.log_density + 0.5 * jnp.sum(momentum**2 - end_momentum**2)
+        gain = jnp.where(jnp.isfinite(gain), gain, -jnp.inf)
+        probability = jnp.exp(jnp.minimum(gain, 0.0))
+        accept = jax.random.bernoulli(accept_key, probability)
+        end = _Chain(eps, value, gradient, chain.step_size)
+        moved = jax.tree.map(lambda new, old: jnp.where(accept, new, old), end, chain)
+        return moved, accept.astype(eps.dtype), probability, end

@@ -1,0 +1,196 @@
+"""Proposal distributions m(ε|z) for i-SIR and importance sampling.
+
+A proposal only changes how well a kernel mixes, never what it is invariant for.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, Float, PyTree
+
+from uivi import _checks
+from uivi._types import Draw, Key, Scalar
+from uivi.families.mixing import AbstractMixing
+from uivi.families.networks import MLP, he_init
+from uivi.families.semi_implicit import SemiImplicit
+
+
+class AbstractProposalAt(eqx.Module):
+    """A proposal at one z: independent draws and their density."""
+
+    def sample(self, key: Key, num: int) -> Float[Array, "K E"]:
+        """`num` independent draws."""
+        raise NotImplementedError
+
+    def log_prob(self, eps: Float[Array, "E"]) -> Scalar:
+        """Normalised log density."""
+        raise NotImplementedError
+
+
+class AbstractProposal(eqx.Module):
+    """A (possibly learned) proposal for the reverse conditional."""
+
+    def init(self, key: Key, family: SemiImplicit) -> PyTree:
+        """The state carried between updates."""
+        raise NotImplementedError
+
+    def at(
+        self, family: SemiImplicit, z: Array, context: Array | None, state: PyTree
+    ) -> AbstractProposalAt:
+        """The proposal for one z."""
+        raise NotImplementedError
+
+    def adapt(self, state: PyTree, draws: Draw, contexts: Array | None) -> PyTree:
+        """The next state, from the (ε, z) pairs of an update."""
+        raise NotImplementedError
+
+
+class _MixingAt(AbstractProposalAt):
+    mixing: AbstractMixing
+
+    def sample(self, key: Key, num: int) -> Float[Array, "K E"]:
+        return jax.vmap(self.mixing.sample)(jax.random.split(key, num))
+
+    def log_prob(self, eps: Float[Array, "E"]) -> Scalar:
+        return self.mixing.log_prob(eps)
+
+
+class FromMixing(AbstractProposal):
+    """Propose from q(ε): good where dim(ε) is small or the conditional is wide."""
+
+    def init(self, key: Key, family: SemiImplicit) -> tuple:
+        """No state."""
+        del key, family
+        return ()
+
+    def at(
+        self, family: SemiImplicit, z: Array, context: Array | None, state: tuple
+    ) -> AbstractProposalAt:
+        """q(ε), whatever z."""
+        del z, context, state
+        return _MixingAt(family.mixing)
+
+    def adapt(self, state: tuple, draws: Draw, contexts: Array | None) -> tuple:
+        """Nothing to learn."""
+        del draws, contexts
+        return state
+
+
+class _GaussianAt(eqx.Module):
+    """N(mean, ·) given by u = (I - B)(ε - mean)/scale with B strictly lower triangular."""
+
+    mean: Float[Array, "E"]
+    scale: Float[Array, "E"]
+    whitener: Float[Array, "E E"]
+
+    def sample(self, key: Key, num: int) -> Float[Array, "K E"]:
+        u = jax.random.normal(key, (num, self.mean.shape[0]), self.mean.dtype)
+        identity = jnp.eye(self.mean.shape[0], dtype=self.mean.dtype)
+        inverse = solve_triangular(self.whitener, identity, lower=True, unit_diagonal=True)
+        return self.mean[None] + (u * self.scale[None]) @ inverse.T
+
+    def log_prob(self, eps: Float[Array, "E"]) -> Scalar:
+        u = (self.whitener @ (eps - self.mean)) / self.scale
+        constant = 0.5 * eps.shape[0] * jnp.log(2 * jnp.pi)
+        return -0.5 * jnp.sum(u**2) - jnp.sum(jnp.log(self.scale)) - constant
+
+
+class _DefensiveAt(AbstractProposalAt):
+    """share * q(ε) + (1 - share) * r(ε|z); each draw picks its component at random."""
+
+    mixing: AbstractMixing
+    learned: _GaussianAt
+    share: float = eqx.field(static=True)
+
+    def sample(self, key: Key, num: int) -> Float[Array, "K E"]:
+        pick_key, mixing_key, learned_key = jax.random.split(key, 3)
+        from_mixing = jax.random.bernoulli(pick_key, self.share, (num,))
+        plain = jax.vmap(self.mixing.sample)(jax.random.split(mixing_key, num))
+        return jnp.where(from_mixing[:, None], plain, self.learned.sample(learned_key, num))
+
+    def log_prob(self, eps: Float[Array, "E"]) -> Scalar:
+        plain = self.mixing.log_prob(eps) + jnp.log(self.share)
+        return jnp.logaddexp(plain, self.learned.log_prob(eps) + jnp.log1p(-self.share))
+
+
+class LearnedState(NamedTuple):
+    """The learned proposal: its network, running moments of its inputs, its optimiser's state."""
+
+    net: MLP
+    mean: Float[Array, "I"]
+    variance: Float[Array, "I"]
+    count: Scalar
+    opt_state: PyTree
+
+
+class Learned(AbstractProposal):
+    """An amortised Gaussian r(ε|z), mixed with q(ε) so that weights stay bounded.
+
+    Fitted by maximum likelihood on the (ε, z) pairs that every update draws anyway: the forward KL
+    to the true reverse conditional, without bias. The covariance is full. Inputs are standardised by
+    running moments.
+    """
+
+    width: int = eqx.field(static=True, default=128)
+    depth: int = eqx.field(static=True, default=2)
+    prior_share: float = eqx.field(static=True, default=0.5)
+    learning_rate: float = eqx.field(static=True, default=1e-3)
+
+    def __check_init__(self):
+        _checks.positive_int("width", self.width)
+        _checks.positive_int("depth", self.depth)
+        _checks.positive_float("learning_rate", self.learning_rate)
+        if not 0 < self.prior_share < 1:
+            raise ValueError(f"expected `prior_share` between 0 and 1, got {self.prior_share}")
+
+    def init(self, key: Key, family: SemiImplicit) -> LearnedState:
+        """A fresh network with the proposal near N(0, I)."""
+        inputs = family.dim + family.context_dim
+        outputs = 2 * family.noise_dim + family.noise_dim * (family.noise_dim - 1) // 2
+        net = MLP.create(key, inputs, outputs, width=self.width, depth=self.depth, init=he_init)
+        last = net.layers[-1]
+        net = eqx.tree_at(lambda n: n.layers[-1].weight, net, 0.1 * last.weight)
+        opt_state = optax.adam(self.learning_rate).init(eqx.filter(net, eqx.is_inexact_array))
+        return LearnedState(net, jnp.zeros(inputs), jnp.ones(inputs), jnp.zeros(()), opt_state)
+
+    def at(
+        self, family: SemiImplicit, z: Array, context: Array | None, state: LearnedState
+    ) -> AbstractProposalAt:
+        """The defensive mixture at one z."""
+        gaussian = _gaussian_at(state, _inputs(z, context), family.noise_dim)
+        return _DefensiveAt(family.mixing, gaussian, self.prior_share)
+
+    def adapt(self, state: LearnedState, draws: Draw, contexts: Array | None) -> LearnedState:
+        """One Adam step on the mean of -log r(ε|z); then the running moments."""
+        inputs = jax.vmap(_inputs)(draws.z, contexts)
+
+        def loss(net: MLP) -> Scalar:
+            fitted = state._replace(net=net)
+            one = lambda x, e: _gaussian_at(fitted, x, e.shape[0]).log_prob(e)  # noqa: E731
+            return -jnp.mean(jax.vmap(one)(inputs, draws.eps))
+
+        grads = jax.grad(loss)(state.net)
+        updates, opt_state = optax.adam(self.learning_rate).update(grads, state.opt_state)
+        net = optax.apply_updates(state.net, updates)
+        rate = jnp.maximum(1.0 / (state.count + 2.0), 0.01)
+        mean = state.mean + rate * (jnp.mean(inputs, 0) - state.mean)
+        spread = jnp.mean((inputs - mean[None]) ** 2, 0)
+        variance = state.variance + rate * (spread - state.variance)
+        return LearnedState(net, mean, variance, state.count + 1.0, opt_state)
+
+
+def _inputs(z: Array, context: Array | None) -> Array:
+    return z if context is None else jnp.concatenate([z, context])
+
+
+def _gaussian_at(state: LearnedState, inputs: Array, noise_dim: int) -> _GaussianAt:
+    standard = (inputs - state.mean) / jnp.sqrt(state.variance + 1e-12)
+    outputs = state.net(jnp.clip(standard, -10.0, 10.0))
+    mean, raw_scale, lower = jnp.split(outputs, [noise_dim, 2 * noise_dim])
+    rows, columns = jnp.tril_indices(noise_dim, -1)
+    identity = jnp.eye(noise_dim, dtype=mean.dtype)
+    return _GaussianAt(mean, jnp.exp(5.0 * jnp.tanh(raw_scale / 5.0)), identity.at[rows, columns].set(lower))
