@@ -1,0 +1,1 @@
+"""Unbiased implicit variational inference in JAX."""

@@ -66,12 +66,18 @@ def step(method: Method, state: FitState) -> tuple[FitState, Info, Array]:
     return _strongly_typed(kept), estimate.info, ~finite
 
 
-@eqx.filter_jit(donate="all-except-first")
-def run(method: Method, state: FitState, num_steps: Array) -> tuple[FitState, ChunkInfo]:
+def run(method: Method, state: FitState, num_steps: int) -> tuple[FitState, ChunkInfo]:
     """`num_steps` updates in one compiled call; any number runs the same program.
 
-    With a leading axis on every array of `state` (see `stack`), all fits run side by side.
+    With a leading axis on every array of `state` (see `stack`), all fits run side by side. Waits for the
+    result: a second call queued behind a running one was seen to hang JAX 0.10 on a CPU with two cores.
+    The buffers of `state` are given up.
     """
+    return jax.block_until_ready(_run(method, state, jnp.asarray(num_steps, jnp.int32)))
+
+
+@eqx.filter_jit(donate="all-except-first")
+def _run(method: Method, state: FitState, num_steps: Array) -> tuple[FitState, ChunkInfo]:
     update = lambda s: step(method, s)  # noqa: E731
     if state.step.ndim:
         update = eqx.filter_vmap(update)

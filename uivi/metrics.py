@@ -13,7 +13,7 @@ from scipy.stats import qmc
 from uivi._types import Key
 from uivi.families.base import AbstractFamily
 from uivi.families.explicit import ExplicitGaussian
-from uivi.families.mixing import AbstractMixing, StandardNormal, Uniform
+from uivi.families.mixing import AbstractMixing
 from uivi.families.semi_implicit import SemiImplicit
 from uivi.targets.toys import AbstractToy
 
@@ -50,7 +50,7 @@ def kl_quadrature(
         log_density = log_q(grid)
         log_ratio = log_density - jax.vmap(target.log_joint)(grid)
         q = np.asarray(jnp.exp(log_density), np.float64)
-        kl = np.sum(np.where(q > 0, q * np.asarray(log_ratio, np.float64), 0.0))
+        kl = np.sum(np.asarray(log_ratio, np.float64)[q > 0] * q[q > 0])
         result = Quadrature(float(kl) * spacing**2, float(q.sum()) * spacing**2)
         if abs(result.mass - 1) < 1e-3:
             break
@@ -85,12 +85,7 @@ def sobol_mixing(mixing: AbstractMixing, log2_size: int, seed: int = 0) -> Float
     """An even point set of q(ε): scrambled Sobol through the inverse distribution function."""
     points = qmc.Sobol(mixing.dim, rng=np.random.default_rng(seed)).random_base2(log2_size)
     points = jnp.asarray(np.clip(points, 1e-7, 1 - 1e-7), dtype=float)
-    if isinstance(mixing, StandardNormal):
-        return jax.scipy.special.ndtri(points)
-    if isinstance(mixing, Uniform):
-        return points
-    keys = jax.random.split(jax.random.key(seed), 2**log2_size)
-    return jax.vmap(mixing.sample)(keys)
+    return jax.vmap(mixing.from_normal)(jax.scipy.special.ndtri(points))
 
 
 @functools.partial(jax.jit, static_argnames="num_directions")

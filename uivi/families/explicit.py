@@ -37,15 +37,16 @@ class ExplicitGaussian(AbstractFamily):
         return self.encoder.noise_dim if isinstance(self.encoder, MLP) else 0
 
     def parameters(self, context: Context = None) -> tuple[Latent, Latent]:
-        """Location and scale."""
+        """Location and log scale."""
         outputs = self.encoder(context) if isinstance(self.encoder, MLP) else self.encoder
         loc, log_scale = jnp.split(outputs, 2)
-        return loc, jnp.exp(log_scale)
+        return loc, log_scale
 
     def sample(self, key: Key, context: Context = None) -> Draw:
         """z = loc + scale u; the draw has an empty ε."""
-        loc, scale = self.parameters(context)
-        return Draw(loc + scale * jax.random.normal(key, loc.shape), jnp.zeros((0,), loc.dtype))
+        loc, log_scale = self.parameters(context)
+        z = loc + jnp.exp(log_scale) * jax.random.normal(key, loc.shape)
+        return Draw(z, jnp.zeros((0,), loc.dtype))
 
     def log_prob(self, z: Latent, context: Context = None) -> Scalar:
         """Exact log q(z)."""

@@ -44,7 +44,7 @@ class LinearGaussian(AbstractConditional):
     def log_prob(self, z: Latent, eps: Noise, context: Context = None) -> Scalar:
         """Log density of the conditional."""
         del context
-        return normal_log_prob(z, self.weight @ eps + self.bias, self.scale)
+        return normal_log_prob(z, self.weight @ eps + self.bias, jnp.log(self.scale))
 
     def marginal(self) -> tuple[Float[Array, "D"], Float[Array, "D D"]]:
         """Mean and covariance of q(z)."""

@@ -53,7 +53,7 @@ class _MixingAt(AbstractProposalAt):
     mixing: AbstractMixing
 
     def sample(self, key: Key, num: int) -> Float[Array, "K E"]:
-        return jax.vmap(self.mixing.sample)(jax.random.split(key, num))
+        return jax.vmap(self.mixing.from_normal)(jax.random.normal(key, (num, self.mixing.dim)))
 
     def log_prob(self, eps: Float[Array, "E"]) -> Scalar:
         return self.mixing.log_prob(eps)
@@ -87,8 +87,7 @@ class _GaussianAt(eqx.Module):
     scale: Float[Array, "E"]
     whitener: Float[Array, "E E"]
 
-    def sample(self, key: Key, num: int) -> Float[Array, "K E"]:
-        u = jax.random.normal(key, (num, self.mean.shape[0]), self.mean.dtype)
+    def from_normal(self, u: Float[Array, "K E"]) -> Float[Array, "K E"]:
         identity = jnp.eye(self.mean.shape[0], dtype=self.mean.dtype)
         inverse = solve_triangular(self.whitener, identity, lower=True, unit_diagonal=True)
         return self.mean[None] + (u * self.scale[None]) @ inverse.T
@@ -107,10 +106,12 @@ class _DefensiveAt(AbstractProposalAt):
     share: float = eqx.field(static=True)
 
     def sample(self, key: Key, num: int) -> Float[Array, "K E"]:
-        pick_key, mixing_key, learned_key = jax.random.split(key, 3)
-        from_mixing = jax.random.bernoulli(pick_key, self.share, (num,))
-        plain = jax.vmap(self.mixing.sample)(jax.random.split(mixing_key, num))
-        return jnp.where(from_mixing[:, None], plain, self.learned.sample(learned_key, num))
+        pick_key, normal_key = jax.random.split(key)
+        # One normal vector serves whichever component is picked.
+        u = jax.random.normal(normal_key, (num, self.mixing.dim), self.learned.mean.dtype)
+        from_mixing = jax.random.bernoulli(pick_key, self.share, (num, 1))
+        plain = jax.vmap(self.mixing.from_normal)(u)
+        return jnp.where(from_mixing, plain, self.learned.from_normal(u))
 
     def log_prob(self, eps: Float[Array, "E"]) -> Scalar:
         plain = self.mixing.log_prob(eps) + jnp.log(self.share)

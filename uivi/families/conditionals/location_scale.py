@@ -12,11 +12,10 @@ from uivi.families.conditionals.scales import AbstractScale
 from uivi.families.networks import MLP
 
 
-def normal_log_prob(z: Array, loc: Array, scale: Array) -> Array:
-    """Log density of N(loc, diag(scale²)) at z; the last axis is summed."""
-    standard = (z - loc) / scale
-    constant = 0.5 * z.shape[-1] * jnp.log(2 * jnp.pi)
-    return -0.5 * jnp.sum(standard**2, -1) - jnp.sum(jnp.log(scale), -1) - constant
+def normal_log_prob(z: Latent, loc: Latent, log_scale: Latent) -> Scalar:
+    """Log density of N(loc, diag(exp(log_scale)²)) at z."""
+    standard = (z - loc) * jnp.exp(-log_scale)
+    return -jnp.sum(0.5 * standard**2 + log_scale) - 0.5 * z.shape[0] * jnp.log(2 * jnp.pi)
 
 
 class Gaussian(AbstractNetConditional):
@@ -39,7 +38,7 @@ class Gaussian(AbstractNetConditional):
 
     def log_prob(self, z: Latent, eps: Noise, context: Context = None) -> Scalar:
         """Log density of the Gaussian."""
-        return normal_log_prob(z, self.net(eps, context), self.scale())
+        return normal_log_prob(z, self.net(eps, context), jnp.log(self.scale()))
 
     def log_prob_of(self, z: Latent, context: Context = None):
         """ε -> log q(z|ε)."""
@@ -50,13 +49,13 @@ class Gaussian(AbstractNetConditional):
 class NetGaussian(AbstractNetConditional):
     """N(μ(ε), diag(σ(ε)²)): the network has 2D outputs, location and log scale.
 
-    The log scale is `offset + bound * tanh(raw / bound)`: a scale that runs away on heavy tails
-    would end in NaN.
+    The log scale is `offset + raw / sqrt(1 + (raw/bound)²)`: a scale that runs away on heavy tails would
+    end in NaN.
     """
 
     net: MLP
     offset: Float[Array, "D"]
-    bound: float = eqx.field(static=True, default=3.0)
+    bound: float = eqx.field(static=True, default=8.0)
 
     def __check_init__(self):
         _checks.positive_float("bound", self.bound)
@@ -71,14 +70,14 @@ class NetGaussian(AbstractNetConditional):
         return self.net.out_dim // 2
 
     def parameters(self, eps: Noise, context: Context = None) -> tuple[Latent, Latent]:
-        """Location and scale at one ε."""
+        """Location and log scale at one ε."""
         loc, raw = jnp.split(self.net(eps, context), 2)
-        return loc, jnp.exp(self.offset + self.bound * jnp.tanh(raw / self.bound))
+        return loc, self.offset + raw * jax.lax.rsqrt(1 + (raw / self.bound) ** 2)
 
     def sample(self, key: Key, eps: Noise, context: Context = None) -> Latent:
         """z = μ(ε) + σ(ε) u."""
-        loc, scale = self.parameters(eps, context)
-        return loc + scale * jax.random.normal(key, (self.dim,))
+        loc, log_scale = self.parameters(eps, context)
+        return loc + jnp.exp(log_scale) * jax.random.normal(key, (self.dim,))
 
     def log_prob(self, z: Latent, eps: Noise, context: Context = None) -> Scalar:
         """Log density of the Gaussian."""
