@@ -7,6 +7,7 @@ from jaxtyping import Array, Float, PyTree
 
 from uivi._types import Estimate, Info, Key, ReverseInfo
 from uivi.families.base import AbstractFamily
+from uivi.reverse.proposals import FittedProposal, FromMixing
 from uivi.targets.base import AbstractTarget
 
 Params = tuple[AbstractFamily, AbstractTarget]
@@ -28,6 +29,11 @@ class AbstractEstimator(eqx.Module):
     ) -> Estimate:
         """One gradient, averaged over sites and draws."""
         raise NotImplementedError
+
+    def fitted_proposal(self, state: PyTree) -> FittedProposal:
+        """A proposal for q(ε|z) that tightens bounds: q(ε) unless the method learns one."""
+        del state
+        return FittedProposal(FromMixing(), ())
 
 
 class Batch(eqx.Module):

@@ -13,6 +13,7 @@ from uivi.families.base import AbstractFamily
 from uivi.families.semi_implicit import SemiImplicit
 from uivi.reverse.base import AbstractReverseSampler, jump, sample_reverse
 from uivi.reverse.isir import ISIR
+from uivi.reverse.proposals import FittedProposal
 from uivi.targets.base import AbstractTarget
 
 
@@ -63,6 +64,10 @@ class UIVI(AbstractEstimator):
         jumps = jax.vmap(lambda d, r: jump(family, d, r))(draws, reverse.draws)
         info = make_info(log_joint, reverse.info, jumps)
         return Estimate((family_grads, target_grads), reverse.state, info)
+
+    def fitted_proposal(self, state: PyTree) -> FittedProposal:
+        """The reverse sampler's."""
+        return self.sampler.fitted_proposal(state)
 
 
 def _model_part(target: AbstractTarget, batch: Batch, z: Array):

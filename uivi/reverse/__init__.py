@@ -7,7 +7,7 @@ from uivi.reverse.exact import Exact
 from uivi.reverse.hmc import HMC
 from uivi.reverse.importance import Importance
 from uivi.reverse.isir import ISIR
-from uivi.reverse.proposals import AbstractProposal, FromMixing, Learned
+from uivi.reverse.proposals import AbstractProposal, FittedProposal, FromMixing, Learned
 from uivi.reverse.step_size import AbstractStepSize, AdaptBetween, AuthorsRule, FixedStep
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "BlackJAX",
     "Compose",
     "Exact",
+    "FittedProposal",
     "FixedStep",
     "FromMixing",
     "Importance",

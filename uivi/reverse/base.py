@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, PyTree
 
 from uivi._types import Draw, Key, ReverseDraws, ReverseInfo, Scalar
 from uivi.families.semi_implicit import SemiImplicit
+from uivi.reverse.proposals import FittedProposal, FromMixing
 
 CHAINS = "chains"
 """Name of the axis of draws, for kernels that average over the chains of an update."""
@@ -34,6 +35,11 @@ class AbstractReverseSampler(eqx.Module):
     def adapt(self, state: PyTree, draws: Draw, contexts: Array | None, memos: PyTree) -> PyTree:
         """The next state, from all draws of the update and the memos of their kernels."""
         raise NotImplementedError
+
+    def fitted_proposal(self, state: PyTree) -> FittedProposal:
+        """The best proposal for q(ε|z) that the sampler knows, for bounds: q(ε) unless it learns one."""
+        del state
+        return FittedProposal(FromMixing(), ())
 
 
 class Reversed(eqx.Module):

@@ -7,6 +7,7 @@ from jaxtyping import Array, PyTree
 from uivi._types import Draw, Key, ReverseDraws, ReverseInfo
 from uivi.families.semi_implicit import SemiImplicit
 from uivi.reverse.base import AbstractReverseSampler
+from uivi.reverse.proposals import FittedProposal
 
 
 class Compose(AbstractReverseSampler):
@@ -52,6 +53,12 @@ class Compose(AbstractReverseSampler):
         """Each kernel adapts by itself."""
         parts = zip(self.samplers, state, memos, strict=True)
         return tuple(s.adapt(old, draws, contexts, memo) for s, old, memo in parts)
+
+    def fitted_proposal(self, state: tuple) -> FittedProposal:
+        """That of the last kernel which learns one, else q(ε)."""
+        fitted = [s.fitted_proposal(x) for s, x in zip(self.samplers, state, strict=True)]
+        learned = [f for f in fitted if jax.tree.leaves(f.state)]
+        return (learned or fitted)[-1]
 
 
 def _mean_where_known(values: Array) -> Array:

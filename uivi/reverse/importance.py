@@ -9,7 +9,7 @@ from uivi import _checks
 from uivi._types import Draw, Key, ReverseDraws, ReverseInfo
 from uivi.families.semi_implicit import SemiImplicit
 from uivi.reverse.base import AbstractReverseSampler
-from uivi.reverse.proposals import AbstractProposal, FromMixing
+from uivi.reverse.proposals import AbstractProposal, FittedProposal, FromMixing
 
 
 class Importance(AbstractReverseSampler):
@@ -50,3 +50,7 @@ class Importance(AbstractReverseSampler):
         """Let the proposal learn from the pairs of this update."""
         del memos
         return self.proposal.adapt(state, draws, contexts)
+
+    def fitted_proposal(self, state: PyTree) -> FittedProposal:
+        """The sampler's own proposal."""
+        return FittedProposal(self.proposal, state)

@@ -9,7 +9,7 @@ from uivi import _checks
 from uivi._types import Draw, Key, ReverseDraws, ReverseInfo
 from uivi.families.semi_implicit import SemiImplicit
 from uivi.reverse.base import AbstractReverseSampler
-from uivi.reverse.proposals import AbstractProposal, Learned
+from uivi.reverse.proposals import AbstractProposal, FittedProposal, Learned
 
 
 class ISIR(AbstractReverseSampler):
@@ -63,3 +63,7 @@ class ISIR(AbstractReverseSampler):
         """Let the proposal learn from the pairs of this update."""
         del memos
         return self.proposal.adapt(state, draws, contexts)
+
+    def fitted_proposal(self, state: PyTree) -> FittedProposal:
+        """The sampler's own proposal."""
+        return FittedProposal(self.proposal, state)

@@ -49,6 +49,17 @@ class AbstractProposal(eqx.Module):
         raise NotImplementedError
 
 
+class FittedProposal(eqx.Module):
+    """A proposal with its state."""
+
+    proposal: AbstractProposal
+    state: PyTree
+
+    def at(self, family: SemiImplicit, z: Array, context: Array | None) -> AbstractProposalAt:
+        """The proposal for one z."""
+        return self.proposal.at(family, z, context, self.state)
+
+
 class _MixingAt(AbstractProposalAt):
     mixing: AbstractMixing
 

@@ -1,0 +1,45 @@
+"""Settings of the whole suite: shapes are checked, implicit promotions and warnings are errors."""
+
+import functools
+
+import jax
+import optax
+import pytest
+from jaxtyping import install_import_hook
+
+# Before anything imports uivi: every annotated shape of the package is checked at run time.
+install_import_hook("uivi", "beartype.beartype")
+
+jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+
+def _standard_promotion(function):
+    """Run a third-party function under JAX's ordinary promotion rules."""
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        with jax.numpy_dtype_promotion("standard"):
+            return function(*args, **kwargs)
+
+    return call
+
+
+# Optax 0.2.8 mixes the int32 update count with floats in these two; uivi itself must not.
+optax.tree.bias_correction = _standard_promotion(optax.tree.bias_correction)
+_cosine = optax.cosine_decay_schedule
+optax.cosine_decay_schedule = lambda *args, **kwargs: _standard_promotion(_cosine(*args, **kwargs))
+
+
+@pytest.fixture
+def getkey():
+    """A function that returns a new random key at each call; the same keys in every run."""
+    keys = iter(range(10_000))
+    return lambda: jax.random.key(next(keys))
+
+
+@pytest.fixture
+def x64():
+    """Double precision for one test. Arrays must be made inside the test."""
+    with jax.enable_x64(True):  # noqa: FBT003
+        yield

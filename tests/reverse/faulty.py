@@ -1,0 +1,88 @@
+"""Reverse samplers with one fault each: the tests must notice every one of them."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from uivi._types import Draw, ReverseDraws, ReverseInfo
+from uivi.reverse import AbstractReverseSampler
+
+
+class _Faulty(AbstractReverseSampler):
+    """No state, one draw: subclasses write `move`."""
+
+    def move(self, key, family, draw):
+        raise NotImplementedError
+
+    def init(self, key, family):
+        del key, family
+        return ()
+
+    def kernel(self, key, family, draw, context, state):
+        del context, state
+        eps = self.move(key, family, draw)
+        zero = jnp.zeros((), eps.dtype)
+        return ReverseDraws(eps[None], zero[None], eps), ReverseInfo(zero, zero, zero), ()
+
+    def adapt(self, state, draws, contexts, memos):
+        del draws, contexts, memos
+        return state
+
+
+class Stuck(_Faulty):
+    """ε′ = ε: invariant, but not independent of ε; gives the gradient of H(z|ε)."""
+
+    def move(self, key, family, draw: Draw):
+        del key, family
+        return draw.eps
+
+
+class Prior(_Faulty):
+    """ε′ ~ q(ε), whatever z."""
+
+    def move(self, key, family, draw: Draw):
+        del draw
+        return family.mixing.sample(key)
+
+
+class Negated(_Faulty):
+    """The mirror image of an exact draw."""
+
+    def move(self, key, family, draw: Draw):
+        return -family.conditional.sample_reverse(key, draw.z)
+
+
+class HalvesISIR(_Faulty):
+    """i-SIR whose proposals come in fixed halves, first from q(ε), then from a poor N(shift, scale²)."""
+
+    half: int = eqx.field(static=True, default=1)
+    shift: float = eqx.field(static=True, default=1.5)
+    scale: float = eqx.field(static=True, default=0.4)
+
+    def move(self, key, family, draw: Draw):
+        normal_key, pick_key = jax.random.split(key)
+        u = jax.random.normal(normal_key, (2 * self.half, family.noise_dim))
+        proposals = jnp.concatenate([u[: self.half], self.shift + self.scale * u[self.half :]])
+        eps = jnp.concatenate([draw.eps[None], proposals])
+        log_weights = jax.vmap(lambda e: self._log_weight(family, draw.z, e))(eps)
+        return eps[jax.random.categorical(pick_key, log_weights)]
+
+    def _log_weight(self, family, z, eps):
+        standard = jax.scipy.stats.norm.logpdf(eps, self.shift, self.scale)
+        mixture = jnp.logaddexp(family.mixing.log_prob(eps), jnp.sum(standard)) - jnp.log(2.0)
+        return family.reverse_log_density(z)(eps) - mixture
+
+
+class NeverRejects(_Faulty):
+    """HMC with a large step and no accept step."""
+
+    step: float = eqx.field(static=True, default=0.9)
+
+    def move(self, key, family, draw: Draw):
+        gradient = jax.grad(family.reverse_log_density(draw.z))
+        eps, momentum = draw.eps, jax.random.normal(key, draw.eps.shape)
+        for _ in range(2):
+            momentum = momentum + 0.5 * self.step * gradient(eps)
+            eps = eps + self.step * momentum
+            momentum = momentum + 0.5 * self.step * gradient(eps)
+        return eps

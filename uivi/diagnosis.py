@@ -1,0 +1,174 @@
+"""The verdict on a fit, in numbers and in words."""
+
+import dataclasses
+import math
+from typing import Any
+
+import jax
+from jaxtyping import PyTree
+
+from uivi import bounds, diagnostics
+from uivi._types import Key, Status
+from uivi.bounds import BoundValue
+from uivi.diagnostics import Mixing
+from uivi.estimators.base import AbstractEstimator
+from uivi.estimators.uivi import UIVI
+from uivi.families.base import AbstractFamily
+from uivi.families.semi_implicit import SemiImplicit
+from uivi.targets.base import AbstractTarget
+
+NUM_DRAWS = 2_000
+NUM_MIXING = 500
+
+
+@dataclasses.dataclass(frozen=True)
+class Diagnosis:
+    """Numbers and advice about one fit.
+
+    Attributes:
+        status: how the fit ended.
+        lower: ELBO from below.
+        upper: ELBO from above.
+        mixing: of the reverse sampler, or None for a method without one.
+        pareto_k_lower: k-hat of p/q with log q overestimated (the estimate of `lower`).
+        pareto_k_upper: k-hat of p/q with log q underestimated (the estimate of `upper`).
+        nonfinite: rejected proposals and densities that were not finite, over the fit.
+        skipped: updates skipped because their gradient was not finite.
+        advice: what to look at, empty when nothing was found.
+    """
+
+    status: Status
+    lower: BoundValue
+    upper: BoundValue
+    mixing: Mixing | None
+    pareto_k_lower: float
+    pareto_k_upper: float
+    nonfinite: float
+    skipped: float
+    advice: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """A table for people."""
+        lines = [
+            f"  status           {self.status.value}",
+            f"  ELBO             {self.lower.mean:.4f} ± {self.lower.stderr:.4f} (lower side)",
+            f"                   {self.upper.mean:.4f} ± {self.upper.stderr:.4f} (upper side)",
+        ]
+        if self.mixing:
+            m = self.mixing
+            rows = [
+                ("acceptance", m.acceptance, "of Metropolis moves"),
+                ("moved", m.moved, "share of i-SIR weight that leaves the start"),
+                ("jump", m.jump, "1 = as far as independent draws of q(ε)"),
+                ("dependence", m.dependence, "of ε′ on ε given z; 0 is best"),
+                ("recovered", m.recovered, "share of the gradient of I(z;ε); 1 is best"),
+            ]
+            known = [r for r in rows if not math.isnan(r[1])]
+            lines += [f"  reverse {name:<9}{value:7.3f}  {what}" for name, value, what in known]
+        lines += [
+            f"  k-hat            {self.pareto_k_lower:.2f} (log q from above), "
+            f"{self.pareto_k_upper:.2f} (log q from below)",
+            f"  non-finite       {self.nonfinite:.0f} proposals rejected, {self.skipped:.0f} updates skipped",
+        ]
+        return "\n".join(lines + [f"  advice           {a}" for a in self.advice or ("none",)])
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            **dataclasses.asdict(self),
+            "status": self.status.name,
+            "lower": self.lower._asdict(),
+            "upper": self.upper._asdict(),
+            "mixing": self.mixing and self.mixing._asdict(),
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> "Diagnosis":
+        """The inverse of `to_json`."""
+        parts = {
+            "status": Status[value["status"]],
+            "lower": BoundValue(**value["lower"]),
+            "upper": BoundValue(**value["upper"]),
+            "mixing": value["mixing"] and Mixing(**value["mixing"]),
+            "advice": tuple(value["advice"]),
+        }
+        return cls(**{**value, **parts})
+
+
+def diagnose(
+    key: Key,
+    family: AbstractFamily,
+    target: AbstractTarget,
+    estimator: AbstractEstimator,
+    est_state: PyTree,
+    status: Status,
+    history: dict[str, list[Any]],
+) -> Diagnosis:
+    """Evaluate a fit: the same budget for every method."""
+    bound_key, mixing_key = jax.random.split(key)
+    proposal = estimator.fitted_proposal(est_state)
+    evaluated = bounds.evaluate(bound_key, family, target, NUM_DRAWS, NUM_MIXING, proposal)
+    lower, upper = bounds.bracket(evaluated)
+    mixing = None
+    if isinstance(estimator, UIVI) and isinstance(family, SemiImplicit):
+        mixing = diagnostics.mixing(mixing_key, estimator.sampler, est_state, family)
+    found = Diagnosis(
+        status=status,
+        lower=lower,
+        upper=upper,
+        mixing=mixing,
+        pareto_k_lower=diagnostics.pareto_k(evaluated.log_p - evaluated.log_q_high),
+        pareto_k_upper=diagnostics.pareto_k(evaluated.log_p - evaluated.log_q_low),
+        nonfinite=_total(history, "nonfinite"),
+        skipped=float(sum(history.get("skipped", [0]))),
+        advice=(),
+    )
+    return dataclasses.replace(found, advice=_advice(found, history))
+
+
+def _total(history: dict[str, list[Any]], name: str) -> float:
+    """A column of means per update, added up over all updates."""
+    steps = [0, *history.get("step", [])]
+    sizes = [b - a for a, b in zip(steps[:-1], steps[1:], strict=True)]
+    return float(sum(n * v for n, v in zip(sizes, history.get(name, []), strict=True)))
+
+
+def _advice(found: Diagnosis, history: dict[str, list[Any]]) -> tuple[str, ...]:
+    advice = []
+    if found.status is Status.NONFINITE:
+        advice.append(
+            "do not use: the fit broke down. Lower the learning rate, start nearer to the mode (init=), "
+            "or bound the log density where it overflows"
+        )
+    if found.status is Status.INTERRUPTED:
+        advice.append("not finished: call fit again with the same checkpoint= to go on")
+    m = found.mixing
+    if m and not (m.recovered > 0.8 and m.dependence < 0.3):
+        advice.append(
+            "the reverse sampler stays near its start, so the entropy gradient is biased and q too narrow: "
+            "use uivi.ISIR with more proposals or rounds, or compose it with uivi.HMC"
+        )
+    width = found.upper.mean - found.lower.mean
+    if not width < 0.1 + 3 * (found.lower.stderr + found.upper.stderr):
+        advice.append(
+            f"the ELBO is only known to {width:.2f} nats: q's components are narrow and hard to find from z"
+        )
+    if not found.pareto_k_lower < 0.7:
+        advice.append(
+            f"k-hat {found.pareto_k_lower:.2f} is above 0.7: q misses part of the tails, do not use it as an "
+            "importance sampling proposal; a longer fit, a larger noise_dim or a wider net may help"
+        )
+    drift = _drift(history)
+    if drift > 0.1:
+        advice.append(f"the bound still rose by {drift:.2f} nats over the last fifth: raise num_steps")
+    return tuple(advice)
+
+
+def _drift(history: dict[str, list[Any]]) -> float:
+    """Rise of the recorded bound over the last fifth of the records, less two standard errors."""
+    rows = zip(history.get("elbo_lower", []), history.get("elbo_lower_stderr", []), strict=False)
+    known = [(a, b) for a, b in rows if a is not None and b is not None]
+    if len(known) < 10:
+        return 0.0
+    (before, stderr_before), (after, stderr_after) = known[-1 - len(known) // 5], known[-1]
+    return after - before - 2 * math.hypot(stderr_before, stderr_after)

@@ -1,0 +1,123 @@
+"""What a fit gives back: draws, a summary with honest numbers, a file."""
+
+import dataclasses
+import os
+import pathlib
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, PyTree
+
+from uivi import _checks, _serial, archive, diagnosis
+from uivi._types import Key, Status
+from uivi.diagnosis import Diagnosis
+from uivi.estimators.base import AbstractEstimator
+from uivi.families.base import AbstractFamily
+from uivi.targets.base import AbstractTarget
+
+
+@dataclasses.dataclass(eq=False)
+class Posterior:
+    """A fitted q(z).
+
+    Attributes:
+        family: the fitted variational family.
+        example: a pytree of zeros with the structure of one draw.
+        status: how the fit ended.
+        history: columns recorded during the fit ("step", "log_joint", "elbo_lower", ...).
+        seconds: spent in updates, compilation included.
+        target: what was fitted, or None in a posterior loaded from a file.
+        estimator: the method, or None in a loaded one.
+        est_state: the method's last state, or None in a loaded one.
+    """
+
+    family: AbstractFamily
+    example: PyTree
+    status: Status
+    history: dict[str, list[Any]]
+    seconds: float
+    target: AbstractTarget | None = None
+    estimator: AbstractEstimator | None = None
+    est_state: PyTree = None
+    _diagnosis: Diagnosis | None = None
+
+    @property
+    def dim(self) -> int:
+        """D, the size of the flat z."""
+        return self.family.dim
+
+    def sample(self, key: Key, num_draws: int) -> PyTree:
+        """Independent draws, stacked on a leading axis: shape (num_draws, D), or the structure of `init`."""
+        z = self.sample_flat(key, num_draws)
+        return jax.vmap(ravel_pytree(self.example)[1])(z)
+
+    def sample_flat(self, key: Key, num_draws: int) -> Float[Array, "S D"]:
+        """Independent draws as flat vectors."""
+        key = _checks.prng_key(key)
+        return _sample(self.family, key, _checks.positive_int("num_draws", num_draws))
+
+    def diagnose(self, key: Key | None = None) -> Diagnosis:
+        """Bounds, mixing and k-hat; computed once, then kept (and saved with the posterior)."""
+        if self._diagnosis is None:
+            if self.target is None or self.estimator is None:
+                raise ValueError(
+                    "expected a diagnosis in the file, found none: call summary() before save(), while the "
+                    "log density is at hand"
+                )
+            key = jax.random.key(0) if key is None else _checks.prng_key(key)
+            self._diagnosis = diagnosis.diagnose(
+                key, self.family, self.target, self.estimator, self.est_state, self.status, self.history
+            )
+        return self._diagnosis
+
+    def summary(self) -> str:
+        """ELBO from both sides, mixing of the reverse sampler, k-hat, status and advice, as text."""
+        done = self.history["step"][-1] if self.history.get("step") else 0
+        head = (
+            f"{type(self.family).__name__} posterior on {self.dim} dimensions "
+            f"({done:,} updates, {self.seconds:.1f} s)"
+        )
+        return f"{head}\n{self.diagnose()}"
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write a file from which `uivi.load` samples again without the log density or data."""
+        path = pathlib.Path(path)
+        if self._diagnosis is None and self.target is not None:
+            self.diagnose()
+        arrays: list[np.ndarray] = []
+        header = {
+            "kind": "posterior",
+            "family": _serial.describe(self.family, arrays),
+            "example": _serial.describe(self.example, arrays),
+            "status": self.status.name,
+            "history": self.history,
+            "seconds": self.seconds,
+            "diagnosis": self._diagnosis and self._diagnosis.to_json(),
+        }
+        _serial.rebuild(header["family"], arrays)
+        try:
+            archive.write(path, header, {f"array_{i}": a for i, a in enumerate(arrays)})
+        except OSError as error:
+            raise OSError(f"cannot write {path} ({error.strerror}): choose another place") from error
+
+
+def load(path: str | os.PathLike) -> Posterior:
+    """Read a posterior that `Posterior.save` wrote."""
+    header, named = archive.read(pathlib.Path(path), "posterior")
+    arrays = [named[f"array_{i}"] for i in range(len(named))]
+    return Posterior(
+        family=_serial.rebuild(header["family"], arrays),
+        example=_serial.rebuild(header["example"], arrays),
+        status=Status[header["status"]],
+        history=header["history"],
+        seconds=header["seconds"],
+        _diagnosis=header["diagnosis"] and Diagnosis.from_json(header["diagnosis"]),
+    )
+
+
+@eqx.filter_jit
+def _sample(family: AbstractFamily, key: Key, num_draws: int) -> Float[Array, "S D"]:
+    return jax.vmap(lambda k: family.sample(k).z)(jax.random.split(key, num_draws))
