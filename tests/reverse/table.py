@@ -33,7 +33,6 @@ class Row(NamedTuple):
         disturb: changes the state afterwards.
         invariant: whether the kernel is exactly invariant for q(ε|z).
         linear_only: whether it needs a `LinearGaussian` conditional.
-        smooth: whether it needs a density without edges.
     """
 
     make: Callable[[int], AbstractReverseSampler]

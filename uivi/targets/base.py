@@ -44,10 +44,6 @@ class AbstractSamplable(eqx.Module):
         """One exact draw."""
         raise NotImplementedError
 
-    def box(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """An interval per coordinate that holds all but a negligible share of the mass (2-D)."""
-        raise NotImplementedError
-
 
 def log_density_at(target: AbstractTarget, draws: Float[Array, "S D"]) -> Float[Array, "S"]:
     """log p at many z of a target with a single site."""

@@ -46,10 +46,6 @@ class Banana(AbstractToy):
         a, b = _correlated_sample(key, 1.0, 0.9)
         return jnp.stack([a, b - a**2 - 1])
 
-    def box(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Five standard deviations of z1 and the ridge over it."""
-        return (-5.0, 5.0), (-30.0, 5.0)
-
 
 class Multimodal(AbstractToy):
     """½ N((-2, 0), I) + ½ N((2, 0), I)."""
@@ -66,10 +62,6 @@ class Multimodal(AbstractToy):
         noise = jax.random.normal(noise_key, (2,))
         return noise.at[0].add(jnp.where(jax.random.bernoulli(mode_key), 2.0, -2.0))
 
-    def box(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Six standard deviations around the modes."""
-        return (-8.0, 8.0), (-6.0, 6.0)
-
 
 class XShaped(AbstractToy):
     """½ N(0, [[2, 1.8], [1.8, 2]]) + ½ N(0, [[2, -1.8], [-1.8, 2]])."""
@@ -85,10 +77,6 @@ class XShaped(AbstractToy):
         arm_key, noise_key = jax.random.split(key)
         a, b = _correlated_sample(noise_key, 2.0, 1.8)
         return jnp.stack([a, jnp.where(jax.random.bernoulli(arm_key), b, -b)])
-
-    def box(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Over five standard deviations."""
-        return (-7.5, 7.5), (-7.5, 7.5)
 
 
 def _correlated_log_prob(a: Array, b: Array, variance: float, covariance: float) -> Array:

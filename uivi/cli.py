@@ -1,0 +1,87 @@
+"""The command line: each command calls one function of the library."""
+
+import pathlib
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from uivi import __version__, _checks, report
+from uivi.archive import ArchiveError
+from uivi.experiments import EXPERIMENTS, GROUPS, Run, run
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Unbiased implicit variational inference.")
+console = Console()
+
+Out = Annotated[pathlib.Path, typer.Option(help="Directory of the results.")]
+
+
+@app.command("list")
+def list_experiments() -> None:
+    """Show the experiments, their presets and methods."""
+    table = Table("name", "what", "presets", "methods", title=f"uivi {__version__}")
+    for experiment in EXPERIMENTS.values():
+        methods = sorted({m for recipes in experiment.recipes.values() for m in recipes})
+        table.add_row(
+            experiment.name, experiment.reference, ", ".join(experiment.recipes), ", ".join(methods)
+        )
+    for name, members in GROUPS.items():
+        table.add_row(name, f"all of {', '.join(members)}", "", "")
+    console.print(table)
+
+
+@app.command("run")
+def run_experiments(
+    name: Annotated[str, typer.Argument(help="An experiment, or a group such as `toy`.")],
+    method: Annotated[str, typer.Option(help="uivi, sivi, explicit; several with commas; or all.")] = "uivi",
+    preset: Annotated[str, typer.Option(help="default, paper; both with a comma.")] = "default",
+    steps: Annotated[int | None, typer.Option(help="Number of updates instead of the preset's.")] = None,
+    seed: Annotated[int, typer.Option(help="The (first) seed.")] = 0,
+    seeds: Annotated[int, typer.Option(help="How many seeds, fitted side by side.")] = 1,
+    out: Out = pathlib.Path("results"),
+    *,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with what --out holds.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars.")] = False,
+) -> None:
+    """Run an experiment and write its results, a table and a page with figures."""
+    _checks.known_name("experiment", name, [*EXPERIMENTS, *GROUPS])
+    first = _checks.positive_int("seed + 1", seed + 1) - 1
+    all_seeds = tuple(range(first, first + _checks.positive_int("seeds", seeds)))
+    todo = [
+        Run.create(EXPERIMENTS[member], p, m, all_seeds, out, steps)
+        for member in GROUPS.get(name, (name,))
+        for p in preset.split(",")
+        for m in _methods(EXPERIMENTS[member].recipes.get(p, {}), method)
+    ]
+    for what in todo:
+        result = run(what, resume=resume, progress=not quiet)
+        console.print(report.one_line(result))
+    console.print(report.table(report.load_results(out)))
+    console.print(f"page with figures: {report.write_page(out)}")
+
+
+@app.command("report")
+def make_report(
+    out: Annotated[pathlib.Path, typer.Argument(help="Directory of the results.")] = pathlib.Path("results"),
+) -> None:
+    """Turn a directory of results into one HTML page with tables and figures; nothing is fitted."""
+    console.print(report.table(report.load_results(out)))
+    console.print(f"page with figures: {report.write_page(out)}")
+
+
+def _methods(recipes: dict, method: str) -> list[str]:
+    return list(recipes) if method == "all" else method.split(",")
+
+
+def main() -> None:
+    """Run the command line; errors of ours are one message, not a traceback."""
+    try:
+        app()
+    except (ArchiveError, OSError, RuntimeError, TypeError, ValueError) as error:
+        Console(stderr=True).print(f"[bold red]error:[/] {error}", highlight=False)
+        sys.exit(2)
+    except KeyboardInterrupt as error:
+        Console(stderr=True).print(f"[yellow]{error or 'interrupted'}[/]")
+        sys.exit(130)
