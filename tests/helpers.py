@@ -118,6 +118,9 @@ def flat(tree):
     return jnp.concatenate([jnp.ravel(leaf) for leaf in leaves])
 
 
+compiled_reverse = eqx.filter_jit(sample_reverse)
+
+
 def draw_pairs(key, family: SemiImplicit, num: int, contexts=None) -> Draw:
     """Exact draws (z, ε) of the joint."""
     return jax.vmap(family.sample)(jax.random.split(key, num), contexts)

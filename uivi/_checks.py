@@ -48,6 +48,5 @@ def prng_key(key) -> jax.Array:
         if key.dtype == jnp.uint32 and key.shape == (2,):
             return jax.random.wrap_key_data(key)
     raise TypeError(
-        f"expected `key` to be one JAX random key, got {type(key).__name__} {key!r}: "
-        "pass jax.random.key(0)"
+        f"expected `key` to be one JAX random key, got {type(key).__name__} {key!r}: pass jax.random.key(0)"
     )

@@ -24,9 +24,7 @@ def list_experiments() -> None:
     table = Table("name", "what", "presets", "methods", title=f"uivi {__version__}")
     for experiment in EXPERIMENTS.values():
         methods = sorted({m for recipes in experiment.recipes.values() for m in recipes})
-        table.add_row(
-            experiment.name, experiment.reference, ", ".join(experiment.recipes), ", ".join(methods)
-        )
+        table.add_row(experiment.name, experiment.reference, ", ".join(experiment.recipes), ", ".join(methods))
     for name, members in GROUPS.items():
         table.add_row(name, f"all of {', '.join(members)}", "", "")
     console.print(table)

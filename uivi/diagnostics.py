@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from arviz_stats.base import array_stats
+from arviz_stats.base.array import array_stats
 from jaxtyping import Array, Float
 
 from uivi._types import Draw, Key, ReverseDraws
@@ -75,9 +75,7 @@ def _mixing(key: Key, sampler, state, family, num_draws: int, num_reference: int
         return _compare(family, draw, used, exact, start)
 
     keys = jax.random.split(reference_key, num_draws)
-    parts = jax.lax.map(
-        reference, (keys, draws, reverse.draws), batch_size=max(1, 65_536 // num_reference)
-    )
+    parts = jax.lax.map(reference, (keys, draws, reverse.draws), batch_size=max(1, 65_536 // num_reference))
     totals = jax.tree.map(lambda x: jnp.sum(x, 0), parts)
     jumps = jax.vmap(lambda d, r: jump(family, d, r))(draws, reverse.draws)
     return (

@@ -38,8 +38,8 @@ def fit(
     """Fit q(z) to an unnormalised log density.
 
     Args:
-        log_density: a JAX function of a vector of size `dim` (or of a pytree like `init`) that returns a scalar,
-            or a `uivi.targets` object.
+        log_density: a JAX function of a vector of size `dim` (or of a pytree like `init`) that returns a
+            scalar, or a `uivi.targets` object.
         dim: size of z.
         key: JAX random key, such as `jax.random.key(0)`.
         init: an example draw instead of `dim`, any pytree of float arrays; q starts around it and draws come
@@ -91,7 +91,14 @@ def posteriors(driven: Driven, estimator: AbstractEstimator, example: PyTree) ->
         seconds = driven.seconds / len(states)
         made.append(
             Posterior(
-                state.family, example, status, history, seconds, state.target, estimator, state.est_state
+                state.family,
+                example,
+                status,
+                history,
+                seconds,
+                state.target,
+                estimator,
+                state.est_state,
             )
         )
     return made
@@ -110,9 +117,7 @@ def _problem(
             raise ValueError(f"expected dim={log_density.dim} (the target's), got {dim}: leave dim out")
         return log_density, jnp.zeros(log_density.dim), None
     if not callable(log_density):
-        raise TypeError(
-            f"expected `log_density` to be a JAX function of z, got {type(log_density).__name__}"
-        )
+        raise TypeError(f"expected `log_density` to be a JAX function of z, got {type(log_density).__name__}")
     if (dim is None) == (init is None):
         given = "neither" if dim is None else "both"
         raise ValueError(f"expected either `dim` or `init`, got {given}: give the size of z or an example draw")

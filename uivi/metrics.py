@@ -84,7 +84,7 @@ def _log_marginal(family: AbstractFamily, log2_mixing: int):
 
 @eqx.filter_jit
 def _average_over_mixing(family: SemiImplicit, eps: Array, grid: Array) -> Array:
-    """log of the mean of q(z|ε) over `eps` at every grid point, in slices of ε to bound memory."""
+    """Log of the mean of q(z|ε) over `eps` at every grid point, in slices of ε to bound memory."""
 
     def add(total, slice_of_eps):
         per_eps = lambda z: jax.vmap(family.conditional.log_prob_of(z))(slice_of_eps)  # noqa: E731

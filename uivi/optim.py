@@ -49,7 +49,7 @@ def keep_above(floor: float) -> optax.GradientTransformation:
             raise ValueError("keep_above needs the parameters: pass them to update()")
         return jax.tree.map(lambda u, p: jnp.maximum(p + u, floor) - p, updates, params), state
 
-    return optax.GradientTransformation(lambda _: optax.EmptyState(), update)
+    return optax.GradientTransformation(lambda params: optax.EmptyState(), update)
 
 
 def paper_rmsprop(
@@ -79,7 +79,7 @@ def paper_rmsprop(
 
 
 def label_parameters(params: PyTree) -> PyTree:
-    """"scale", "model" or "network" for every leaf of (family, target)."""
+    """ "scale", "model" or "network" for every leaf of (family, target)."""
 
     def label(path, _):
         names = [getattr(entry, "name", None) for entry in path]

@@ -69,7 +69,13 @@ class Posterior:
                 )
             key = jax.random.key(0) if key is None else _checks.prng_key(key)
             self._diagnosis = diagnosis.diagnose(
-                key, self.family, self.target, self.estimator, self.est_state, self.status, self.history
+                key,
+                self.family,
+                self.target,
+                self.estimator,
+                self.est_state,
+                self.status,
+                self.history,
             )
         return self._diagnosis
 

@@ -28,9 +28,7 @@ def check_target(key: Key, target: AbstractTarget, family: AbstractFamily) -> No
     context = target.context(site)
     has = 0 if context is None else context.shape[0]
     if has != family.context_dim:
-        raise ValueError(
-            f"expected a family with context_dim={has} (the target's), got {family.context_dim}"
-        )
+        raise ValueError(f"expected a family with context_dim={has} (the target's), got {family.context_dim}")
     log_density = lambda z: target.log_joint(z, site)  # noqa: E731
     _check_trace(log_density, target.dim)
     keys = jax.random.split(draw_key, NUM_TRIES)
@@ -68,8 +66,8 @@ def _evaluate(log_density, draws: Array) -> np.ndarray:
         where = np.asarray(draws)[np.argmax(bad)]
         raise ValueError(
             f"expected a finite log density where the fit starts, got {values[np.argmax(bad)]} at "
-            f"z={np.array2string(where, precision=3, threshold=8)} ({bad.sum()} of {NUM_TRIES} draws): start at "
-            "a point with init=, or transform z to an unconstrained space"
+            f"z={np.array2string(where, precision=3, threshold=8)} ({bad.sum()} of {NUM_TRIES} draws): start "
+            "at a point with init=, or transform z to an unconstrained space"
         )
     return values
 

@@ -68,9 +68,7 @@ def paper_family(
     key: Key, dim: int, *, noise_dim: int = 3, width: int = 50, context_dim: int = 0
 ) -> SemiImplicit:
     """The paper's family: N(μ(ε), diag(σ²)), two ReLU layers, the authors' initialisation, σ = 0.5."""
-    net = MLP.create(
-        key, noise_dim, dim, width=width, depth=2, init=authors_init, context_dim=context_dim
-    )
+    net = MLP.create(key, noise_dim, dim, width=width, depth=2, init=authors_init, context_dim=context_dim)
     return SemiImplicit(StandardNormal(noise_dim), Gaussian(net, RawScale.create(dim)))
 
 

@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tests.helpers import FAILURE_RATE, assert_mean, assert_not_mean, draw_pairs, make_oracle
+from tests.helpers import (
+    FAILURE_RATE,
+    assert_mean,
+    assert_not_mean,
+    compiled_reverse,
+    draw_pairs,
+    make_oracle,
+)
 from tests.reverse.faulty import HalvesISIR, Negated, NeverRejects, Prior, Stuck
 from tests.reverse.table import LEARNED, SAMPLERS
 from uivi.families import (
@@ -124,7 +131,7 @@ def test_uniform_mixing_keeps_the_box(name, x64, getkey):
     sampler = SAMPLERS[name].make(1)
     state = SAMPLERS[name].state(getkey(), sampler, family)
     pairs = draw_pairs(getkey(), family, NUM_PAIRS)
-    reverse = jax.jit(lambda: sample_reverse(getkey(), sampler, family, pairs, None, state))()
+    reverse = compiled_reverse(getkey(), sampler, family, pairs, None, state)
     last = np.asarray(reverse.draws.last[:, 0])
     assert scipy.stats.kstest(last, "uniform").pvalue > FAILURE_RATE
     assert_mean((reverse.draws.last - pairs.eps) * pairs.z, 0.0, max_stderr=0.01)

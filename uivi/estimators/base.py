@@ -24,9 +24,7 @@ class AbstractEstimator(eqx.Module):
         """Check that the family suits the method; return the method's first state."""
         raise NotImplementedError
 
-    def estimate(
-        self, key: Key, params: Params, sites: PyTree, step: Array, state: PyTree
-    ) -> Estimate:
+    def estimate(self, key: Key, params: Params, sites: PyTree, step: Array, state: PyTree) -> Estimate:
         """One gradient, averaged over sites and draws."""
         raise NotImplementedError
 
@@ -52,13 +50,11 @@ class Batch(eqx.Module):
         return cls(repeated, contexts, target.num_sites * num_draws)
 
     def log_joint(self, target: AbstractTarget, z: Float[Array, "N D"]) -> Float[Array, "N"]:
-        """log p(x, z) of all draws."""
+        """Log p(x, z) of all draws."""
         return jax.vmap(target.log_joint)(z, self.sites)
 
 
-def make_info(
-    log_joint: Float[Array, "N"], reverse: ReverseInfo, jump: Float[Array, "N"]
-) -> Info:
+def make_info(log_joint: Float[Array, "N"], reverse: ReverseInfo, jump: Float[Array, "N"]) -> Info:
     """Average the parts into the fields that all methods report."""
     bad = jnp.sum(~jnp.isfinite(log_joint)).astype(log_joint.dtype)
     return Info(

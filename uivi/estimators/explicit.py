@@ -26,9 +26,7 @@ class Explicit(AbstractEstimator):
         del key, target
         return _need_density(self, family)
 
-    def estimate(
-        self, key: Key, params: Params, sites: PyTree, step: Array, state: tuple
-    ) -> Estimate:
+    def estimate(self, key: Key, params: Params, sites: PyTree, step: Array, state: tuple) -> Estimate:
         """Differentiate log p(x, z) - log q(z) in everything."""
         del step
         return _estimate(key, params, sites, state, self.num_draws, lambda family: family)
@@ -50,9 +48,7 @@ class StickingTheLanding(AbstractEstimator):
         del key, target
         return _need_density(self, family)
 
-    def estimate(
-        self, key: Key, params: Params, sites: PyTree, step: Array, state: tuple
-    ) -> Estimate:
+    def estimate(self, key: Key, params: Params, sites: PyTree, step: Array, state: tuple) -> Estimate:
         """Differentiate log p(x, z) - log q(z) through z alone."""
         del step
         return _estimate(key, params, sites, state, self.num_draws, frozen)

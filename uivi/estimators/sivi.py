@@ -47,9 +47,7 @@ class SIVI(AbstractEstimator):
         need_semi_implicit(self, family)
         return ()
 
-    def estimate(
-        self, key: Key, params: Params, sites: PyTree, step: Array, state: tuple
-    ) -> Estimate:
+    def estimate(self, key: Key, params: Params, sites: PyTree, step: Array, state: tuple) -> Estimate:
         """Differentiate the bound as it stands."""
         draw_key, mixing_key = jax.random.split(key)
         batch = Batch.create(params[1], sites, self.num_draws)
@@ -83,7 +81,7 @@ class SIVI(AbstractEstimator):
 def _log_marginal(
     family: SemiImplicit, key: Key, draw: Draw, context: Array | None, active: Float[Array, "L"]
 ) -> Scalar:
-    """log of the mean of q(z|ε) over the generating ε and the active fresh ones."""
+    """Log of the mean of q(z|ε) over the generating ε and the active fresh ones."""
     fresh = jax.vmap(family.mixing.sample)(jax.random.split(key, active.shape[0]))
     log_prob = family.conditional.log_prob_of(draw.z, context)
     masked = jax.vmap(log_prob)(fresh) + active.astype(draw.z.dtype)

@@ -39,9 +39,7 @@ class UIVI(AbstractEstimator):
         del target
         return self.sampler.init(key, need_semi_implicit(self, family))
 
-    def estimate(
-        self, key: Key, params: Params, sites: PyTree, step: Array, state: PyTree
-    ) -> Estimate:
+    def estimate(self, key: Key, params: Params, sites: PyTree, step: Array, state: PyTree) -> Estimate:
         """Model and entropy component in one pull-back through the reparameterisation."""
         del step
         family, target = params
@@ -71,7 +69,7 @@ class UIVI(AbstractEstimator):
 
 
 def _model_part(target: AbstractTarget, batch: Batch, z: Array):
-    """log p(x, z) of all draws, its gradient in z, and the gradient of minus its mean in the target."""
+    """Log p(x, z) of all draws, its gradient in z, and the gradient of minus its mean in the target."""
     trained, static = eqx.partition(target, eqx.is_inexact_array)
 
     def total(z: Array, trained):

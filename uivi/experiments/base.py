@@ -165,7 +165,9 @@ def _fit(what: Run, checkpoints: Checkpoints, *, progress: bool) -> tuple[list[P
 def _finished(what: Run, fingerprint: str, *, resume: bool) -> dict[str, Any]:
     result = json.loads(what.result_path.read_text())
     if not resume:
-        raise FileExistsError(f"{what.result_path} is there already: pass --resume to keep it, or another --out")
+        raise FileExistsError(
+            f"{what.result_path} is there already: pass --resume to keep it, or another --out"
+        )
     if result["fingerprint"] != fingerprint:
         raise FileExistsError(
             f"{what.result_path} belongs to another configuration: pass another --out, or the same options"
@@ -181,7 +183,11 @@ def _result(what: Run, fitted: list[Posterior], seconds: float, fingerprint: str
         "reference": what.experiment.reference,
         "expected": {"kl": what.experiment.expected[0], "source": what.experiment.expected[1]},
         "config": what.config(),
-        "versions": {"uivi": uivi.__version__, "jax": jax.__version__, "python": platform.python_version()},
+        "versions": {
+            "uivi": uivi.__version__,
+            "jax": jax.__version__,
+            "python": platform.python_version(),
+        },
         "device": f"{jax.devices()[0].device_kind} ({platform.machine()}, {jax.local_device_count()} device)",
         "seconds": seconds,
         "seconds_per_fit": seconds / len(fitted),

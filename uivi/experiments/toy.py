@@ -17,12 +17,8 @@ def mean_field(key, dim: int) -> ExplicitGaussian:
 
 RECIPES = {
     "paper": {
-        "uivi": Recipe(
-            presets.paper_family, presets.paper_uivi(), presets.paper_optimizer, PAPER_STEPS
-        ),
-        "sivi": Recipe(
-            presets.paper_family, presets.paper_sivi(), presets.paper_optimizer, PAPER_STEPS
-        ),
+        "uivi": Recipe(presets.paper_family, presets.paper_uivi(), presets.paper_optimizer, PAPER_STEPS),
+        "sivi": Recipe(presets.paper_family, presets.paper_sivi(), presets.paper_optimizer, PAPER_STEPS),
         "explicit": Recipe(mean_field, Explicit(1), presets.paper_optimizer, PAPER_STEPS),
     },
     "default": {
@@ -38,9 +34,7 @@ RECIPES = {
             presets.default_optimizer,
             presets.DEFAULT_STEPS,
         ),
-        "explicit": Recipe(
-            mean_field, StickingTheLanding(), presets.default_optimizer, presets.DEFAULT_STEPS
-        ),
+        "explicit": Recipe(mean_field, StickingTheLanding(), presets.default_optimizer, presets.DEFAULT_STEPS),
     },
 }
 

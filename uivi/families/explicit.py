@@ -38,12 +38,16 @@ class ExplicitGaussian(AbstractFamily):
 
     def parameters(self, context: Context = None) -> tuple[Latent, Latent]:
         """Location and log scale."""
-        outputs = self.encoder(context) if isinstance(self.encoder, MLP) else self.encoder
+        outputs = self.encoder
+        if isinstance(outputs, MLP):
+            if context is None:
+                raise ValueError(f"expected a context of shape ({self.context_dim},), got None")
+            outputs = outputs(context)
         loc, log_scale = jnp.split(outputs, 2)
         return loc, log_scale
 
     def sample(self, key: Key, context: Context = None) -> Draw:
-        """z = loc + scale u; the draw has an empty ε."""
+        """Z = loc + scale u; the draw has an empty ε."""
         loc, log_scale = self.parameters(context)
         z = loc + jnp.exp(log_scale) * jax.random.normal(key, loc.shape)
         return Draw(z, jnp.zeros((0,), loc.dtype))

@@ -37,7 +37,7 @@ class LinearGaussian(AbstractConditional):
         return self.weight.shape[1]
 
     def sample(self, key: Key, eps: Noise, context: Context = None) -> Latent:
-        """z = W ε + b + σ u."""
+        """Z = W ε + b + σ u."""
         del context
         return self.weight @ eps + self.bias + self.scale * jax.random.normal(key, (self.dim,))
 
@@ -52,7 +52,7 @@ class LinearGaussian(AbstractConditional):
 
     def marginal_log_prob(self, z: Latent) -> Scalar:
         """Exact log q(z)."""
-        return jax.scipy.stats.multivariate_normal.logpdf(z, *self.marginal())
+        return jnp.asarray(jax.scipy.stats.multivariate_normal.logpdf(z, *self.marginal()))
 
     def score(self, z: Latent) -> Latent:
         """Exact ∇_z log q(z)."""

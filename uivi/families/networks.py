@@ -86,7 +86,11 @@ class MLP(eqx.Module):
         """
         for name, value in (("noise_dim", noise_dim), ("out_dim", out_dim), ("width", width)):
             _checks.positive_int(name, value)
-        sizes = (noise_dim + context_dim, *([width] * _checks.positive_int("depth", depth)), out_dim)
+        sizes = (
+            noise_dim + context_dim,
+            *([width] * _checks.positive_int("depth", depth)),
+            out_dim,
+        )
         keys = jax.random.split(key, len(sizes) - 1)
         last = len(sizes) - 2
         layers = [

@@ -52,7 +52,7 @@ class SemiImplicit(AbstractFamily):
         return Draw(self.conditional.sample(z_key, eps, context), eps)
 
     def log_joint(self, z: Latent, eps: Noise, context: Context = None) -> Scalar:
-        """log q(z|ε) + log q(ε)."""
+        """Log q(z|ε) + log q(ε)."""
         return self.conditional.log_prob(z, eps, context) + self.mixing.log_prob(eps)
 
     def reverse_log_density(self, z: Latent, context: Context = None) -> Callable[[Noise], Scalar]:

@@ -1,6 +1,7 @@
 """Figures, as PNG bytes."""
 
 import io
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -9,14 +10,14 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from uivi.report.results import Result
-from uivi.targets.toys import AbstractToy
+from uivi.targets.base import AbstractTarget
 
 VIEW = {"banana": ((-3.5, 3.5), (-10, 3)), "multimodal": ((-5.5, 5.5), (-4, 4))}
 DEFAULT_VIEW = ((-5.0, 5.0), (-5.0, 5.0))
 DRAWS, CONTOUR, LINES = "#1f5fa8", "#e08214", ("#1f5fa8", "#b2182b", "#4d9221", "#762a83")
 
 
-def draws_figure(targets: dict[str, AbstractToy], results: list[Result]) -> bytes:
+def draws_figure(targets: Mapping[str, AbstractTarget], results: list[Result]) -> bytes:
     """The paper's Figure 2: contours of each target with 300 draws, a column per method."""
     names = list(dict.fromkeys(r["config"]["experiment"] for r in results))
     columns = list(dict.fromkeys(_label(r) for r in results))
@@ -64,11 +65,11 @@ def _plot_history(axis: Any, result: Result, color: str) -> None:
         axis.plot(*zip(*known, strict=True), color=color, label=_label(result), linewidth=1.2)
 
 
-def _draw_target(axis: Any, target: AbstractToy, name: str) -> None:
+def _draw_target(axis: Any, target: AbstractTarget, name: str) -> None:
     (left, right), (bottom, top) = VIEW.get(name, DEFAULT_VIEW)
     xs, ys = np.meshgrid(np.linspace(left, right, 150), np.linspace(bottom, top, 150))
     grid = jnp.asarray(np.stack([xs, ys], -1), dtype=float)
-    log_p = np.asarray(jax.vmap(jax.vmap(target.log_joint))(grid))
+    log_p = np.asarray(jax.vmap(jax.vmap(lambda z: target.log_joint(z, ())))(grid))
     levels = log_p.max() - np.array([8.0, 5.0, 3.0, 1.5, 0.5])
     axis.contour(xs, ys, log_p, levels=levels, colors=CONTOUR, linewidths=0.9)
     axis.set_xlim(left, right)

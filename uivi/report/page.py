@@ -10,7 +10,7 @@ from uivi.report import figures, tables
 from uivi.report.results import Result, load_results, median
 
 STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 2rem auto; padding: 0 1rem }
 h1 { font-size: 1.6rem } h2 { font-size: 1.2rem; margin-top: 2.2rem }
 .scroll { overflow-x: auto } table { border-collapse: collapse; font-size: 13px; white-space: nowrap }
 th, td { padding: .3rem .6rem; border-bottom: 1px solid #ddd; text-align: right }
@@ -39,13 +39,14 @@ def write_page(directory: pathlib.Path) -> pathlib.Path:
 
 
 def _page(results: list[Result]) -> str:
-    targets = {name: EXPERIMENTS[name].target for name in {r["config"]["experiment"] for r in results}}
+    targets = {name: experiment.target for name, experiment in EXPERIMENTS.items()}
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
         "<meta name='viewport' content='width=device-width, initial-scale=1'>",
         f"<title>uivi: results</title><style>{STYLE}</style></head><body>",
         "<h1>Unbiased implicit variational inference: toy experiments</h1>",
-        "<h2>Draws</h2><p>Contours of the target and 300 draws of each fit (first seed), as in Figure 2 of the paper.</p>",
+        "<h2>Draws</h2><p>Contours of the target and 300 draws of each fit (first seed), as in the paper's ",
+        "Figure 2.</p>",
         _image(figures.draws_figure(targets, results), "draws over contours"),
         f"<h2>Results</h2><div class='scroll'>{_table(results)}</div>{NOTES}",
         f"<h2>Against the goals</h2>{_goals(results)}",

@@ -38,9 +38,7 @@ class AbstractProposal(eqx.Module):
         """The state carried between updates."""
         raise NotImplementedError
 
-    def at(
-        self, family: SemiImplicit, z: Array, context: Array | None, state: PyTree
-    ) -> AbstractProposalAt:
+    def at(self, family: SemiImplicit, z: Array, context: Array | None, state: PyTree) -> AbstractProposalAt:
         """The proposal for one z."""
         raise NotImplementedError
 
@@ -78,9 +76,7 @@ class FromMixing(AbstractProposal):
         del key, family
         return ()
 
-    def at(
-        self, family: SemiImplicit, z: Array, context: Array | None, state: tuple
-    ) -> AbstractProposalAt:
+    def at(self, family: SemiImplicit, z: Array, context: Array | None, state: tuple) -> AbstractProposalAt:
         """q(ε), whatever z."""
         del z, context, state
         return _MixingAt(family.mixing)
@@ -187,7 +183,7 @@ class Learned(AbstractProposal):
 
         grads = jax.grad(loss)(state.net)
         updates, opt_state = optax.adam(self.learning_rate).update(grads, state.opt_state)
-        net = optax.apply_updates(state.net, updates)
+        net = eqx.apply_updates(state.net, updates)
         rate = jnp.maximum(1.0 / (state.count + 2.0), 0.01)
         mean = state.mean + rate * (jnp.mean(inputs, 0) - state.mean)
         spread = jnp.mean((inputs - mean[None]) ** 2, 0)

@@ -66,7 +66,7 @@ class AdaptBetween(AbstractStepSize):
         return step_size
 
     def between(self, step_size: Scalar, acceptance: Scalar) -> Scalar:
-        """log step += rate (acceptance - target), within bounds."""
+        """Log step += rate (acceptance - target), within bounds."""
         moved = step_size * jnp.exp(self.rate * (acceptance - self.target))
         return jnp.clip(moved, self.lowest, self.highest)
 

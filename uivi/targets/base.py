@@ -33,7 +33,7 @@ class AbstractTarget(eqx.Module):
         raise NotImplementedError
 
     def log_joint(self, z: Latent, site: PyTree) -> Scalar:
-        """log p(x, z) at one site."""
+        """Log p(x, z) at one site."""
         raise NotImplementedError
 
 
@@ -46,6 +46,6 @@ class AbstractSamplable(eqx.Module):
 
 
 def log_density_at(target: AbstractTarget, draws: Float[Array, "S D"]) -> Float[Array, "S"]:
-    """log p at many z of a target with a single site."""
+    """Log p at many z of a target with a single site."""
     site = jax.tree.map(lambda x: x[0], target.sites(jax.random.key(0), jax.numpy.zeros((), int)))
     return jax.vmap(lambda z: target.log_joint(z, site))(draws)

@@ -32,6 +32,10 @@ class AbstractToy(AbstractTarget, AbstractSamplable):
         """None."""
         del site
 
+    def log_joint(self, z: Latent, site: tuple = ()) -> Scalar:
+        """Normalised log density."""
+        raise NotImplementedError
+
 
 class Banana(AbstractToy):
     """(z1, z2 + z1² + 1) ~ N(0, [[1, 0.9], [0.9, 1]])."""

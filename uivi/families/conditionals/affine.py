@@ -59,11 +59,11 @@ class Affine(AbstractConditional):
         return jnp.exp(self.log_diagonal)[:, None] * unit
 
     def whiten(self, z: Latent) -> Latent:
-        """w = A⁻¹ (z - shift)."""
+        """W = A⁻¹ (z - shift)."""
         return solve_triangular(self.matrix(), z - self.shift, lower=True)
 
     def sample(self, key: Key, eps: Noise, context: Context = None) -> Latent:
-        """z = shift + A w."""
+        """Z = shift + A w."""
         return self.shift + self.matrix() @ self.inner.sample(key, eps, context)
 
     def log_prob(self, z: Latent, eps: Noise, context: Context = None) -> Scalar:

@@ -33,7 +33,7 @@ class Gaussian(AbstractNetConditional):
         return self.net.out_dim
 
     def sample(self, key: Key, eps: Noise, context: Context = None) -> Latent:
-        """z = μ(ε) + σ u."""
+        """Z = μ(ε) + σ u."""
         return self.net(eps, context) + self.scale() * jax.random.normal(key, (self.dim,))
 
     def log_prob(self, z: Latent, eps: Noise, context: Context = None) -> Scalar:
@@ -75,7 +75,7 @@ class NetGaussian(AbstractNetConditional):
         return loc, self.offset + raw * jax.lax.rsqrt(1 + (raw / self.bound) ** 2)
 
     def sample(self, key: Key, eps: Noise, context: Context = None) -> Latent:
-        """z = μ(ε) + σ(ε) u."""
+        """Z = μ(ε) + σ(ε) u."""
         loc, log_scale = self.parameters(eps, context)
         return loc + jnp.exp(log_scale) * jax.random.normal(key, (self.dim,))
 
@@ -104,7 +104,7 @@ class Laplace(AbstractNetConditional):
         return self.net.out_dim
 
     def sample(self, key: Key, eps: Noise, context: Context = None) -> Latent:
-        """z = μ(ε) + b u with u standard Laplace."""
+        """Z = μ(ε) + b u with u standard Laplace."""
         return self.net(eps, context) + self.scale() * jax.random.laplace(key, (self.dim,))
 
     def log_prob(self, z: Latent, eps: Noise, context: Context = None) -> Scalar:

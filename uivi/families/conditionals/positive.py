@@ -19,7 +19,7 @@ class Exponential(AbstractNetConditional):
         return self.net.out_dim
 
     def sample(self, key: Key, eps: Noise, context: Context = None) -> Latent:
-        """z = u / rate(ε) with u standard exponential."""
+        """Z = u / rate(ε) with u standard exponential."""
         return jax.random.exponential(key, (self.dim,)) * jnp.exp(-self.net(eps, context))
 
     def log_prob(self, z: Latent, eps: Noise, context: Context = None) -> Scalar:
@@ -50,7 +50,7 @@ class Gamma(AbstractNetConditional):
         return self.net.out_dim // 2
 
     def sample(self, key: Key, eps: Noise, context: Context = None) -> Latent:
-        """z = u / rate(ε) with u ~ Gamma(concentration(ε), 1)."""
+        """Z = u / rate(ε) with u ~ Gamma(concentration(ε), 1)."""
         log_concentration, log_rate = jnp.split(self.net(eps, context), 2)
         return jax.random.gamma(key, jnp.exp(log_concentration)) * jnp.exp(-log_rate)
 

@@ -1,0 +1,166 @@
+"""Cost of one UIVI update of the paper's banana against a hand-flattened loop with the same arithmetic.
+
+    python benchmarks/update_cost.py            # prints a table, writes benchmarks/update_cost.json
+
+Both programs do S chains of 10 HMC moves with 5 leapfrogs, the paper's estimator and RMSProp, on a 3-50-50-2
+network, many updates in one compiled call. The reference has no abstractions: bare arrays, backpropagation
+written by hand, one batched random call where the library maps over keys. Only the ratio inside one process
+means anything on a shared CPU; the goal is at most 1.3.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import time
+
+import jax
+import jax.numpy as jnp
+
+import uivi
+from uivi import loop, presets
+
+BURNIN, DRAWS, LEAPFROGS = 5, 5, 5
+LOG_2PI = float(jnp.log(2 * jnp.pi))
+
+
+def forward(p, eps):
+    """Mean of q(z|ε) for a batch, with what backpropagation needs."""
+    a = jax.nn.relu(eps @ p["w1"].T + p["b1"])
+    b = jax.nn.relu(a @ p["w2"].T + p["b2"])
+    return b @ p["w3"].T + p["b3"], a, b
+
+
+def reverse_density(p, z, eps):
+    """log q(z|ε) + log q(ε) and its gradient in ε, by hand."""
+    mu, a, b = forward(p, eps)
+    residual = (z - mu) / p["scale"]
+    value = -0.5 * jnp.sum(residual**2, -1) - jnp.sum(jnp.log(p["scale"])) - LOG_2PI
+    value = value - 0.5 * jnp.sum(eps**2, -1) - 1.5 * LOG_2PI
+    back = (residual / p["scale"]) @ p["w3"]
+    back = jnp.where(b > 0, back, 0.0) @ p["w2"]
+    return value, jnp.where(a > 0, back, 0.0) @ p["w1"] - eps
+
+
+def chain(p, key, z, eps, step):
+    """The paper's chain for all draws at once; mean of μ(ε′) over the kept ones."""
+    value, gradient = reverse_density(p, z, eps)
+
+    def move(carry, xs):
+        eps, value, gradient, step = carry
+        key, is_burnin = xs
+        momentum_key, accept_key = jax.random.split(key)
+        momentum = jax.random.normal(momentum_key, eps.shape)
+
+        def leapfrog(_, c):
+            e, m, _, g = c
+            m = m + 0.5 * step * g
+            e = e + step * m
+            v, g = reverse_density(p, z, e)
+            return e, m + 0.5 * step * g, v, g
+
+        new, end, new_value, new_gradient = jax.lax.fori_loop(
+            0, LEAPFROGS, leapfrog, (eps, momentum, value, gradient)
+        )
+        gain = new_value - value + 0.5 * jnp.sum(momentum**2 - end**2, -1)
+        accept = jax.random.uniform(accept_key, gain.shape) < jnp.exp(jnp.minimum(gain, 0.0))
+        eps = jnp.where(accept[:, None], new, eps)
+        gradient = jnp.where(accept[:, None], new_gradient, gradient)
+        value = jnp.where(accept, new_value, value)
+        adapted = step * (1 + 0.01 * (jnp.mean(accept.astype(jnp.float32)) - 0.9) / 0.9)
+        return (eps, value, gradient, jnp.where(is_burnin, adapted, step)), eps
+
+    total = BURNIN + DRAWS
+    xs = (jax.random.split(key, total), jnp.arange(total) < BURNIN)
+    (_, _, _, step), kept = jax.lax.scan(move, (eps, value, gradient, step), xs)
+    return kept[BURNIN:], step
+
+
+def flat_update(carry, number, num_draws):
+    """One update of the reference."""
+    p, squares, step, key = carry
+    eps_key, noise_key, chain_key = jax.random.split(jax.random.fold_in(key, number), 3)
+    eps = jax.random.normal(eps_key, (num_draws, 3))
+    noise = jax.random.normal(noise_key, (num_draws, 2))
+    mu, a, b = forward(p, eps)
+    z = mu + p["scale"] * noise
+    kept, step = chain(p, chain_key, z, eps, step)
+    mean_mu = jnp.mean(forward(p, kept)[0], 0)
+    score = -(z - mean_mu) / p["scale"] ** 2
+    x, y = z[:, 0], z[:, 1] + z[:, 0] ** 2 + 1
+    dx, dy = (x - 0.9 * y) / 0.19, (y - 0.9 * x) / 0.19
+    model = jnp.stack([-dx - 2 * dy * x, -dy], -1)
+    g = (score - model) / num_draws
+    gb = jnp.where(b > 0, g @ p["w3"], 0.0)
+    ga = jnp.where(a > 0, gb @ p["w2"], 0.0)
+    grads = {"w1": ga.T @ eps, "b1": ga.sum(0), "w2": gb.T @ a, "b2": gb.sum(0),
+             "w3": g.T @ b, "b3": g.sum(0), "scale": (g * noise).sum(0)}  # fmt: skip
+    weight = jnp.where(number == 0, 1.0, 0.1)
+    decay = 0.9 ** (number // 3000)
+    squares = jax.tree.map(lambda s, g: (1 - weight) * s + weight * g**2, squares, grads)
+    rates = {name: 0.002 if name == "scale" else 0.01 for name in p}
+    p = {n: p[n] - rates[n] * decay * grads[n] / (1 + jnp.sqrt(squares[n])) for n in p}
+    p["scale"] = jnp.maximum(p["scale"], 1e-5)
+    return p, squares, step, key
+
+
+def flat_program(num_draws, key):
+    """The reference as a function of a number of updates."""
+    family = presets.paper_family(key, 2)
+    one, two, three = family.conditional.net.layers
+    p = {"w1": one.weight, "b1": one.bias, "w2": two.weight, "b2": two.bias,
+         "w3": three.weight, "b3": three.bias, "scale": family.conditional.scale()}  # fmt: skip
+    carry = (p, jax.tree.map(jnp.zeros_like, p), jnp.asarray(0.2), key)
+    body = lambda i, c: flat_update(c, i, num_draws)
+    compiled = jax.jit(lambda c, n: jax.lax.fori_loop(0, n, body, c))
+    return lambda n: jax.block_until_ready(compiled(carry, jnp.asarray(n)))
+
+
+def library_program(num_draws, key):
+    """The library as a function of a number of updates."""
+    estimator = uivi.UIVI(num_draws, presets.paper_uivi().sampler)
+    method = loop.Method(estimator, presets.paper_optimizer(1))
+    holder = [loop.init(key, method, presets.paper_family(key, 2), uivi.targets.Banana())]
+
+    def call(n):
+        holder[0], _ = loop.run(method, holder[0], n)
+
+    return call
+
+
+def measure(num_draws, num_updates, repeats):
+    """Median seconds per update of both, interleaved."""
+    key = jax.random.key(0)
+    programs = {"flat": flat_program(num_draws, key), "library": library_program(num_draws, key)}
+    for program in programs.values():
+        program(2)
+    times = {name: [] for name in programs}
+    for _ in range(repeats):
+        for name, program in programs.items():
+            began = time.perf_counter()
+            program(num_updates)
+            times[name].append((time.perf_counter() - began) / num_updates)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def main():
+    """Measure S = 1 and S = 100."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--out", default=pathlib.Path(__file__).with_suffix(".json"))
+    args = parser.parse_args()
+    rows = []
+    for num_draws, num_updates in ((1, 2000), (100, 200)):
+        seconds = measure(num_draws, num_updates, args.repeats)
+        ratio = seconds["library"] / seconds["flat"]
+        rows.append({"S": num_draws, **{f"{k}_ms": 1e3 * v for k, v in seconds.items()}, "ratio": ratio})
+        print(f"S={num_draws:4d}  flat {1e3 * seconds['flat']:.3f} ms  library "
+              f"{1e3 * seconds['library']:.3f} ms  ratio {ratio:.2f}", flush=True)  # fmt: skip
+    device = jax.devices()[0].device_kind
+    pathlib.Path(args.out).write_text(
+        json.dumps({"device": device, "jax": jax.__version__, "rows": rows}, indent=1)
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""One row per estimator: how to make it, and the family it is meant for."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from tests.helpers import make_oracle
+from uivi.estimators import SIVI, UIVI, AbstractEstimator, Explicit, StickingTheLanding
+from uivi.families import AbstractFamily, ExplicitGaussian
+from uivi.reverse import HMC, ISIR, Compose, Exact, FixedStep, FromMixing
+
+
+class Row(NamedTuple):
+    """A constructor and the family that suits it."""
+
+    make: Callable[[], AbstractEstimator]
+    family: Callable[[], AbstractFamily]
+
+
+def implicit_family() -> AbstractFamily:
+    """The oracle's linear-Gaussian family."""
+    return make_oracle().family
+
+
+def explicit_family() -> ExplicitGaussian:
+    """A mean-field Gaussian that is not centred and not isotropic."""
+    return ExplicitGaussian(jnp.array([0.4, -0.3, -0.5, 0.2]))
+
+
+ESTIMATORS = {
+    "uivi-exact": Row(lambda: UIVI(4, Exact(2)), implicit_family),
+    "uivi-isir": Row(lambda: UIVI(4, ISIR(200, 3, FromMixing())), implicit_family),
+    "uivi-hmc": Row(lambda: UIVI(4, HMC(25, 3, 3, FixedStep(0.4))), implicit_family),
+    "uivi-compose": Row(
+        lambda: UIVI(4, Compose(ISIR(100, 2, FromMixing()), HMC(1, 2, 3, FixedStep(0.4)))),
+        implicit_family,
+    ),
+    "sivi": Row(lambda: SIVI(4, 3), implicit_family),
+    "explicit": Row(lambda: Explicit(4), explicit_family),
+    "sticking-the-landing": Row(lambda: StickingTheLanding(4), explicit_family),
+}
+
+UNBIASED = [name for name in ESTIMATORS if name != "sivi"]
