@@ -2,8 +2,8 @@
 
     python -m benchmarks.accuracy [--seeds 5]      # from the root; prints a table, writes accuracy.json
 
-Error: sliced 2-Wasserstein distance between 10,000 draws and one half of the reference, over that between the two
-halves of the reference (1 = as good as exact draws). Seconds include compilation.
+Error: sliced 2-Wasserstein distance between 10,000 draws and one half of the reference, over that between
+the two halves of the reference (1 = as good as exact draws). Seconds include compilation.
 """
 
 import argparse
@@ -42,8 +42,15 @@ def main() -> None:
             fitted = uivi.fit(problem.log_density, problem.dim, key=jax.random.key(seed), progress=False)
             seconds = time.perf_counter() - began
             found = fitted.diagnose()
-            row = {"posterior": problem.name, "seed": seed, "error": error(fitted, draws), "seconds": seconds,
-                   "pareto_k": found.pareto_k_lower, "moved": found.mixing.moved, "advice": found.advice}  # fmt: skip
+            row = {
+                "posterior": problem.name,
+                "seed": seed,
+                "error": error(fitted, draws),
+                "seconds": seconds,
+                "pareto_k": found.pareto_k_lower,
+                "moved": found.mixing.moved,
+                "advice": found.advice,
+            }
             rows.append(row)
             print({k: round(v, 3) if isinstance(v, float) else v for k, v in row.items()}, flush=True)
         mine = [r for r in rows if r["posterior"] == problem.name]

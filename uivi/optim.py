@@ -79,7 +79,7 @@ def paper_rmsprop(
 
 
 def label_parameters(params: PyTree) -> PyTree:
-    """ "scale", "model" or "network" for every leaf of (family, target)."""
+    """The group of every leaf of (family, target): scale, model or network."""
 
     def label(path, _):
         names = [getattr(entry, "name", None) for entry in path]
