@@ -20,8 +20,7 @@ help: ## list the targets
 venv: $(VENV)/.installed ## create .venv and install uivi with its test tools
 
 demo: venv ## fit the toy posteriors and write a report page
-	$(BIN)/uivi run toy --preset default --out $(DEMO)
-	$(BIN)/uivi report $(DEMO)
+	$(BIN)/uivi run toy --method all --preset paper,default --out $(DEMO) --resume
 	@test -f $(DEMO_PAGE) || { echo "error: the report did not write $(DEMO_PAGE)" >&2; exit 1; }
 	@echo "Done. Open $(DEMO_PAGE) in a web browser."
 

@@ -25,9 +25,10 @@ from uivi.estimators import UIVI, Explicit, StickingTheLanding
 from uivi.estimators.score import scores
 from uivi.families import ExplicitGaussian
 from uivi.reverse import ISIR, Exact
+from uivi.targets import Density
 
 NUM_ESTIMATES = 8_000
-MAX_STDERR = 0.03
+MAX_STDERR = 0.04
 
 
 def negative_explicit_elbo(family: ExplicitGaussian):
@@ -112,8 +113,7 @@ def test_info_counts_and_compiles(name, getkey):
     params = (row.family(), make_oracle().target)
     estimator = row.make()
     state = estimator.init(getkey(), *params)
-    step = jnp.zeros((), jnp.int32)
-    estimate = eqx.filter_jit(estimator.estimate)(getkey(), params, (), step, state)
+    estimate = eqx.filter_jit(estimator.estimate)(getkey(), params, (), jnp.asarray(0), state)
     assert all(x.shape == () and x.dtype == jnp.float32 for x in estimate.info)
     assert np.isfinite(estimate.info.log_joint)
     assert estimate.info.nonfinite == 0
@@ -125,8 +125,7 @@ def test_info_counts_and_compiles(name, getkey):
 def test_path_gradient_has_no_variance_at_the_posterior(x64, getkey):
     """Where q = p the path gradient vanishes draw by draw; the full gradient does so on average only."""
     family = explicit_family()
-    oracle = make_oracle()
-    target = type(oracle.target)(family.log_prob, 2)
+    target = Density(lambda z: family.log_prob(z), 2)
     path = gradient_samples(getkey(), StickingTheLanding(1), (family, target), 50)
     np.testing.assert_allclose(path, 0.0, atol=1e-12)
     full = gradient_samples(getkey(), Explicit(1), (family, target), 50)
@@ -135,9 +134,9 @@ def test_path_gradient_has_no_variance_at_the_posterior(x64, getkey):
 
 def test_nonfinite_draws_are_counted(getkey):
     oracle = make_oracle()
-    broken = type(oracle.target)(lambda z: jnp.where(z[0] > 0, jnp.nan, 0.0).astype(z.dtype), 2)
+    broken = Density(lambda z: jnp.where(z[0] > 0, jnp.nan, jnp.sum(z)), 2)
     params = (oracle.family, broken)
-    estimate = UIVI(50, Exact(1)).estimate(getkey(), params, (), jnp.zeros((), jnp.int32), ())
+    estimate = eqx.filter_jit(UIVI(50, Exact(1)).estimate)(getkey(), params, (), jnp.asarray(0), ())
     assert 0 < estimate.info.nonfinite < 50
 
 

@@ -24,8 +24,7 @@ def draws_figure(targets: Mapping[str, AbstractTarget], results: list[Result]) -
     figure = Figure(figsize=(2.6 * len(columns) + 0.4, 2.6 * len(names) + 0.3), layout="constrained")
     axes = figure.subplots(len(names), len(columns), squeeze=False)
     for axis in axes.flat:
-        axis.set_xticks([])
-        axis.set_yticks([])
+        axis.set(xticks=[], yticks=[])
     for result in results:
         row, column = names.index(result["config"]["experiment"]), columns.index(_label(result))
         axis = axes[row, column]
@@ -71,7 +70,7 @@ def _draw_target(axis: Any, target: AbstractTarget, name: str) -> None:
     grid = jnp.asarray(np.stack([xs, ys], -1), dtype=float)
     log_p = np.asarray(jax.vmap(jax.vmap(lambda z: target.log_joint(z, ())))(grid))
     levels = log_p.max() - np.array([8.0, 5.0, 3.0, 1.5, 0.5])
-    axis.contour(xs, ys, log_p, levels=levels, colors=CONTOUR, linewidths=0.9)
+    axis.contour(xs, ys, log_p, levels=levels, colors=CONTOUR, linewidths=0.9, linestyles="solid")
     axis.set_xlim(left, right)
     axis.set_ylim(bottom, top)
 

@@ -15,7 +15,7 @@ h1 { font-size: 1.6rem } h2 { font-size: 1.2rem; margin-top: 2.2rem }
 .scroll { overflow-x: auto } table { border-collapse: collapse; font-size: 13px; white-space: nowrap }
 th, td { padding: .3rem .6rem; border-bottom: 1px solid #ddd; text-align: right }
 th:nth-child(-n+3), td:nth-child(-n+3) { text-align: left } tr:hover td { background: #f6f8fa }
-img { max-width: 100% } .ok { color: #1a7f37 } .no { color: #b2182b } code { background: #f2f2f2; padding: 0 .2em }
+img { max-width: 100% } .ok { color: #1a7f37 } .no { color: #b2182b } code { background: #f2f2f2 }
 """
 
 NOTES = """

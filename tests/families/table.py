@@ -1,0 +1,95 @@
+"""One row per conditional; every exported one must have a row."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from uivi.families import (
+    MLP,
+    AbstractConditional,
+    Affine,
+    Exponential,
+    Gamma,
+    Gaussian,
+    Laplace,
+    LinearGaussian,
+    LogScale,
+    NetGaussian,
+    RawScale,
+    Reparameterised,
+)
+
+NOISE_DIM = 2
+
+
+class Row(NamedTuple):
+    """How to make a conditional of a given size.
+
+    Attributes:
+        make: `(key, dim, context_dim) -> conditional`.
+        positive: whether z lives on the positive half line.
+        takes_context: whether it can be amortised.
+        pathwise: whether a draw is a smooth function of the parameters at a fixed key.
+    """
+
+    make: Callable[..., AbstractConditional]
+    positive: bool = False
+    takes_context: bool = True
+    pathwise: bool = True
+
+
+def net(key, outputs: int, context_dim: int) -> MLP:
+    return MLP.create(key, NOISE_DIM, outputs, context_dim=context_dim, width=6, activation=jnp.tanh)
+
+
+def _logistic_sample(key, p):
+    return p + jax.random.logistic(key, p.shape)
+
+
+def _logistic_log_prob(z, p):
+    return jnp.sum(jax.scipy.stats.logistic.logpdf(z - p))
+
+
+def _scale(dim: int):
+    return jnp.linspace(0.5, 1.2, dim)
+
+
+def _gaussian(key, dim, context_dim):
+    return Gaussian(net(key, dim, context_dim), LogScale(jnp.log(_scale(dim))))
+
+
+def _net_gaussian(key, dim, context_dim):
+    return NetGaussian(net(key, 2 * dim, context_dim), jnp.log(_scale(dim)))
+
+
+def _affine(inner):
+    def make(key, dim, context_dim):
+        cholesky = jnp.array([[1.4, 0.0], [-0.8, 0.6]])[:dim, :dim]
+        shift = jnp.array([0.3, -1.0])[:dim]
+        return Affine.create(inner(key, dim, context_dim), shift, cholesky)
+
+    return make
+
+
+def _linear(key, dim, context_dim):
+    del context_dim
+    return LinearGaussian(jax.random.normal(key, (dim, NOISE_DIM)), jnp.ones(dim), _scale(dim))
+
+
+CONDITIONALS = {
+    "gaussian": Row(_gaussian),
+    "gaussian-raw-scale": Row(lambda k, d, c: Gaussian(net(k, d, c), RawScale(_scale(d)))),
+    "net-gaussian": Row(_net_gaussian),
+    "laplace": Row(lambda k, d, c: Laplace(net(k, d, c), LogScale(jnp.log(_scale(d))))),
+    "exponential": Row(lambda k, d, c: Exponential(net(k, d, c)), positive=True),
+    # Drawn by rejection, with an implicit derivative.
+    "gamma": Row(lambda k, d, c: Gamma(net(k, 2 * d, c)), positive=True, pathwise=False),
+    "user": Row(
+        lambda k, d, c: Reparameterised(net(k, d, c), d, _logistic_sample, _logistic_log_prob)
+    ),
+    "affine-gaussian": Row(_affine(_gaussian)),
+    "affine-net-gaussian": Row(_affine(_net_gaussian)),
+    "linear-gaussian": Row(_linear, takes_context=False),
+}
