@@ -89,8 +89,7 @@ def _until_done(run: Driven, method, num_steps: int, reporter, checkpoints, stop
             saved_at = time.monotonic()
         if finished:
             return
-    ended = np.zeros(run.state.step.shape, bool)
-    run.status = [Status.DONE for _ in np.atleast_1d(ended)]
+    run.status = [Status.DONE] * run.state.step.size
 
 
 def _step(run: Driven) -> int:

@@ -37,6 +37,24 @@ class AbstractTarget(eqx.Module):
         raise NotImplementedError
 
 
+class AbstractGlobalTarget(AbstractTarget):
+    """A target with a single site and no data of its own: one posterior."""
+
+    @property
+    def num_sites(self) -> int:
+        """One."""
+        return 1
+
+    def sites(self, key: Key, step: Array) -> tuple:
+        """The one site has nothing to tell."""
+        del key, step
+        return ()
+
+    def context(self, site: tuple) -> None:
+        """None."""
+        del site
+
+
 class AbstractSamplable(eqx.Module):
     """A target that can be sampled exactly and whose log_joint is normalised."""
 

@@ -5,32 +5,18 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from uivi._types import Key, Latent, Scalar
-from uivi.targets.base import AbstractSamplable, AbstractTarget
+from uivi.targets.base import AbstractGlobalTarget, AbstractSamplable
 
 _LOG_2PI = 1.8378770664093453
 
 
-class AbstractToy(AbstractTarget, AbstractSamplable):
+class AbstractToy(AbstractGlobalTarget, AbstractSamplable):
     """A two-dimensional target with one site and no data."""
 
     @property
     def dim(self) -> int:
         """Two."""
         return 2
-
-    @property
-    def num_sites(self) -> int:
-        """One."""
-        return 1
-
-    def sites(self, key: Key, step: Array) -> tuple:
-        """No data."""
-        del key, step
-        return ()
-
-    def context(self, site: tuple) -> None:
-        """None."""
-        del site
 
     def log_joint(self, z: Latent, site: tuple = ()) -> Scalar:
         """Normalised log density."""
