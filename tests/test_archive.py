@@ -20,7 +20,8 @@ def path(tmp_path):
 
 def test_round_trip(path):
     header, arrays = archive.read(path, "posterior")
-    assert header == {"format": archive.FORMAT, "kind": "posterior", "note": [1, None, "é"]}
+    assert (header["format"], header["kind"]) == (archive.FORMAT, "posterior")
+    assert header["note"] == [1, None, "é"]
     assert arrays.keys() == ARRAYS.keys()
     for name, array in ARRAYS.items():
         assert arrays[name].dtype == array.dtype
@@ -42,7 +43,6 @@ def test_every_truncation_is_refused(path):
         assert path.read_bytes() == whole[:size]
 
 
-@pytest.mark.xfail(reason="some damage raises a bare NotImplementedError", strict=True)
 def test_a_flipped_bit_is_refused_or_harmless(path):
     whole = path.read_bytes()
     expected = archive.read(path, "posterior")
@@ -75,7 +75,7 @@ def other_files(path, content):
         b"",
         b"hello, world\n" * 20,
         "npz",
-        pytest.param("npy", marks=pytest.mark.xfail(reason="a bare TypeError", strict=True)),
+        "npy",
         "pickle",
     ],
     ids=["empty", "text", "npz", "npy", "pickle"],

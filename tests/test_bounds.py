@@ -151,7 +151,6 @@ def test_counts_must_be_positive(draws, mixing, name, getkey):
         bounds.ElboLower(draws, mixing)(getkey(), oracle.family, oracle.target)
 
 
-@pytest.mark.xfail(reason="PaperElbo does not check its counts", strict=True)
 def test_the_papers_estimator_checks_its_counts(getkey):
     oracle = make_oracle()
     with pytest.raises(ValueError, match="`num_mixing` to be a positive whole number"):

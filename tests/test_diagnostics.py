@@ -38,9 +38,7 @@ class Lazy(AbstractReverseSampler):
 
 def mixing(key, sampler):
     """One diagnosis on the oracle's family."""
-    return diagnostics.mixing(
-        key, sampler, (), make_oracle().family, num_draws=256, num_reference=256
-    )
+    return diagnostics.mixing(key, sampler, (), make_oracle().family, num_draws=256, num_reference=256)
 
 
 def repeated(sampler, getkey):

@@ -1,15 +1,11 @@
 """The smallest fits that still pass through every layer; importable, so that they can be saved."""
 
-import inspect
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 import uivi
-
-unchecked_fit = inspect.unwrap(uivi.fit)
-"""`uivi.fit` as users have it: without the suite's run-time types, whose error would come first."""
 
 
 def log_density(z):

@@ -5,9 +5,11 @@ stays readable and no code is run from a file (no pickle).
 """
 
 import dataclasses
+import functools
 import hashlib
 import importlib
 import json
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -33,13 +35,14 @@ def describe(value: Any, arrays: list[np.ndarray] | None = None) -> Any:
     if isinstance(value, eqx.Module):
         names = [f.name for f in dataclasses.fields(value)]
         fields = {name: describe(getattr(value, name), arrays) for name in names}
-        return {"module": _path_of(type(value)), "fields": fields}
+        return {"module" if _importable(type(value)) else "local": _path_of(type(value)), "fields": fields}
     if isinstance(value, dict):
-        return {"dict": {str(k): describe(v, arrays) for k, v in value.items()}}
+        return {"dict": [[describe(k), describe(v, arrays)] for k, v in value.items()]}
     if isinstance(value, tuple | list):
         items = [describe(v, arrays) for v in value]
         if hasattr(value, "_fields"):
-            return {"namedtuple": _path_of(type(value)), "items": items}
+            kind = "namedtuple" if _importable(type(value)) else "local"
+            return {kind: _path_of(type(value)), "items": items}
         return {type(value).__name__: items}
     if callable(value):
         return {"function": _path_of(value)} if _importable(value) else {"opaque": _name_of(value)}
@@ -54,14 +57,17 @@ def rebuild(description: Any, arrays: list[np.ndarray]) -> Any:
     if kind == "array":
         return jax.numpy.asarray(arrays[content])
     if kind == "dict":
-        return {k: rebuild(v, arrays) for k, v in content.items()}
+        return {rebuild(k, arrays): rebuild(v, arrays) for k, v in content}
     if kind in ("tuple", "list"):
         items = [rebuild(v, arrays) for v in content]
         return tuple(items) if kind == "tuple" else items
     if kind == "function":
         return _load(content)
     if kind == "namedtuple":
-        return _load(content)(*[rebuild(v, arrays) for v in description["items"]])
+        cls = _load(content)
+        if not (isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "_fields")):
+            raise ValueError(f"expected {content} to be a named tuple")
+        return cls(*[rebuild(v, arrays) for v in description["items"]])
     if kind == "module":
         return _rebuild_module(content, description["fields"], arrays)
     raise ValueError(
@@ -110,11 +116,30 @@ def _importable(value: Callable) -> bool:
 
 
 def _name_of(value: Callable) -> str:
-    """A name for a function that cannot be imported, which changes when its code does."""
-    code = getattr(value, "__code__", None)
-    content = (code.co_code + repr(code.co_names).encode()) if code else b""
+    """A name for a function that cannot be imported, which changes with its code and its data."""
     name = getattr(value, "__qualname__", type(value).__name__)
-    return f"{name}#{hashlib.sha256(content).hexdigest()[:8]}"
+    return f"{name}#{hashlib.sha256(repr(_contents(value)).encode()).hexdigest()[:12]}"
+
+
+def _contents(value: Any) -> Any:
+    """What the behaviour of a function depends on, as far as it can be seen: code, constants, closure."""
+    if isinstance(value, jax.Array | np.ndarray):
+        return hashlib.sha256(np.asarray(value).tobytes()).hexdigest()
+    if isinstance(value, functools.partial):
+        return _contents((value.func, value.args, tuple(value.keywords.items())))
+    if isinstance(value, types.CodeType):
+        return value.co_code, value.co_names, _contents(value.co_consts)
+    if isinstance(value, tuple | list):
+        return tuple(_contents(v) for v in value)
+    if isinstance(value, types.FunctionType):
+        cells = tuple(cell.cell_contents for cell in value.__closure__ or ())
+        return _contents((value.__code__, value.__defaults__, cells))
+    if isinstance(value, eqx.Module):
+        return _contents(jax.tree.leaves(value)), json.dumps(describe(value), sort_keys=True)
+    wrapped = getattr(value, "__wrapped__", None)
+    if wrapped is not None:
+        return _contents(wrapped)
+    return repr(value) if isinstance(value, _PLAIN) else getattr(value, "__qualname__", type(value).__name__)
 
 
 def _load(path: str) -> Any:

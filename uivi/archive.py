@@ -4,7 +4,6 @@ import io
 import json
 import os
 import pathlib
-import zipfile
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ class ArchiveError(ValueError):
 def write(path: pathlib.Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     """Write to a temporary neighbour, flush to disk, then rename: never a half file under `path`."""
     buffer = io.BytesIO()
-    text = json.dumps({"format": FORMAT, **header})
+    text = json.dumps({"format": FORMAT, "arrays": sorted(arrays), **header})
     np.savez(buffer, __header__=np.frombuffer(text.encode(), np.uint8), **arrays)  # type: ignore[arg-type]
     write_bytes(path, buffer.getvalue())
 
@@ -42,10 +41,10 @@ def read(path: pathlib.Path, kind: str) -> tuple[dict[str, Any], dict[str, np.nd
     if not path.is_file():
         raise FileNotFoundError(f"expected a uivi {kind} file at {path}, found none")
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         header = json.loads(arrays.pop("__header__").tobytes())
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except Exception as error:  # a damaged zip file can raise almost anything
         raise ArchiveError(
             f"{path} is truncated or not a uivi {kind} file ({error}): nothing was changed; restore it "
             "from a copy, or delete it to go on from an older one"
@@ -57,4 +56,6 @@ def read(path: pathlib.Path, kind: str) -> tuple[dict[str, Any], dict[str, np.nd
         )
     if header.get("kind") != kind:
         raise ArchiveError(f"expected a uivi {kind} file, {path} is a {header.get('kind')} file")
+    if header.get("arrays") != sorted(arrays):
+        raise ArchiveError(f"{path} is damaged: its arrays are not those it was written with; restore a copy")
     return header, arrays

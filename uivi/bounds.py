@@ -121,6 +121,8 @@ class PaperElbo(AbstractBound):
     ) -> BoundValue:
         """Mean of log p(x, z) - log (1/L) Σ q(z|ε_l)."""
         del proposal
+        _checks.positive_int("num_draws", self.num_draws)
+        _checks.positive_int("num_mixing", self.num_mixing)
         draw_key, mixing_key = jax.random.split(key)
         draws = _sample(draw_key, family, self.num_draws)
         log_p = log_density_at(target, draws.z)

@@ -67,6 +67,8 @@ class Checkpoints:
     def locked(self) -> Iterator[None]:
         """Hold the directory against a second run; the lock dies with the process."""
         with locked_directory(self.directory):
+            for half in self.directory.glob(".step-*.tmp"):  # a killed run was writing these
+                half.unlink()
             yield
 
 

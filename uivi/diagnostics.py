@@ -105,5 +105,6 @@ def pareto_k(log_weights: Float[Array, "S"]) -> float:
         return float("inf")
     if np.ptp(finite) < 1e-12:
         return float("-inf")
-    _, k = array_stats.psislw(finite - finite.max())
-    return float(k)
+    with np.errstate(all="ignore"):  # a tail of equal weights divides by zero in its fit
+        _, k = array_stats.psislw(finite - finite.max())
+    return float(k) if np.isfinite(k) else float("inf")

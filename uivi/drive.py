@@ -54,7 +54,7 @@ def drive(
     `fold_in(key, t)` alone, so an interrupted and resumed run ends bit-equal with an uninterrupted one.
     """
     _checks.positive_int("num_steps", num_steps)
-    run = Driven(state, [Status.RUNNING], {}, 0.0)
+    run = Driven(state, [Status.RUNNING] * state.step.size, {}, 0.0)
     with checkpoints.locked() if checkpoints else contextlib.nullcontext(), _interrupts() as stop:
         if checkpoints:
             _restore(run, checkpoints)
@@ -82,14 +82,13 @@ def _until_done(run: Driven, method, num_steps: int, reporter, checkpoints, stop
         finished = done >= num_steps or np.all(bad) or stop.is_set()
         if finished:
             last = Status.DONE if done >= num_steps else Status.INTERRUPTED
-            run.status = [Status.NONFINITE if b else last for b in np.atleast_1d(bad)]
+            run.status = [Status.NONFINITE if b else last for b in bad]
         if checkpoints and (finished or time.monotonic() - saved_at > checkpoints.seconds):
             if not np.all(bad):
                 _save(run, checkpoints)
             saved_at = time.monotonic()
         if finished:
             return
-    run.status = [Status.DONE] * run.state.step.size
 
 
 def _step(run: Driven) -> int:
@@ -97,7 +96,9 @@ def _step(run: Driven) -> int:
 
 
 def _save(run: Driven, checkpoints: Checkpoints) -> None:
-    checkpoints.save(run.state, _step(run), {"history": run.history, "seconds": run.seconds})
+    status = [s.name for s in run.status]
+    extra = {"history": run.history, "seconds": run.seconds, "status": status}
+    checkpoints.save(run.state, _step(run), extra)
 
 
 def _restore(run: Driven, checkpoints: Checkpoints) -> None:
@@ -105,6 +106,7 @@ def _restore(run: Driven, checkpoints: Checkpoints) -> None:
     if restored:
         run.state, extra = restored
         run.history, run.seconds = extra["history"], extra["seconds"]
+        run.status = [Status[name] for name in extra["status"]]
 
 
 def _record(history: dict[str, list[Any]], row: dict[str, Any]) -> None:
@@ -120,7 +122,7 @@ def _failed(state: loop.FitState, skipped: Array, size: int) -> np.ndarray:
     """Whether parameters are non-finite, or most updates of the chunk were skipped."""
     check = eqx.filter_vmap(loop.all_finite) if state.step.ndim else loop.all_finite
     finite = check((state.family, state.target))
-    return np.asarray(~finite) | (np.asarray(skipped) > size / 2)
+    return np.atleast_1d(~np.asarray(finite) | (np.asarray(skipped) > size / 2))
 
 
 def _monitor(method: loop.Method, state: loop.FitState) -> dict[str, Any]:

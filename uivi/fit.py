@@ -63,6 +63,7 @@ def fit(
     """
     key = _checks.prng_key(key)
     _checks.positive_int("num_steps", num_steps)
+    _check_types(family, estimator, optimizer)
     target, example, start = _problem(log_density, dim, init)
     family_key, check_key, run_key = jax.random.split(key, 3)
     if family is None:
@@ -74,7 +75,9 @@ def fit(
     checkpoints = None
     if checkpoint is not None:
         schedule = num_steps if optimizer is None else "user"
-        checkpoints = Checkpoints(checkpoint, _serial.fingerprint([family, target, estimator, schedule]))
+        bits = jax.random.key_data(key).tolist()
+        config = [family, target, estimator, schedule, bits]
+        checkpoints = Checkpoints(checkpoint, _serial.fingerprint(config))
     with reporter(num_steps, show=progress) as shown:
         driven = drive(method, state, num_steps, reporter=shown, checkpoints=checkpoints)
     return posteriors(driven, estimator, example)[0]
@@ -108,6 +111,19 @@ def _pick(value, index: int):
     return value[index] if isinstance(value, list) else value
 
 
+def _check_types(family: object, estimator: object, optimizer: object) -> None:
+    expected = (
+        ("family", family, AbstractFamily, "uivi.SemiImplicit(...)"),
+        ("estimator", estimator, AbstractEstimator, "uivi.UIVI()"),
+        ("optimizer", optimizer, optax.GradientTransformation, "optax.adam(1e-3)"),
+    )
+    for name, value, kind, example in expected:
+        if value is not None and not isinstance(value, kind):
+            raise TypeError(
+                f"expected `{name}` to be a {kind.__name__} such as {example}, got {type(value).__name__}"
+            )
+
+
 def _problem(
     log_density: Callable | AbstractTarget, dim: int | None, init: PyTree
 ) -> tuple[AbstractTarget, PyTree, Array | None]:
@@ -115,6 +131,8 @@ def _problem(
     if isinstance(log_density, AbstractTarget):
         if dim not in (None, log_density.dim):
             raise ValueError(f"expected dim={log_density.dim} (the target's), got {dim}: leave dim out")
+        if init is not None:
+            raise ValueError("expected no `init` beside a target: give the family its starting point")
         return log_density, jnp.zeros(log_density.dim), None
     if not callable(log_density):
         raise TypeError(f"expected `log_density` to be a JAX function of z, got {type(log_density).__name__}")
@@ -123,13 +141,13 @@ def _problem(
         raise ValueError(f"expected either `dim` or `init`, got {given}: give the size of z or an example draw")
     if dim is not None:
         size = _checks.positive_int("dim", dim)
-        return Density(log_density, size), jnp.zeros(size), None
+        # A plain function around it: Equinox takes neither modules nor jitted functions as static fields.
+        return Density(lambda z: log_density(z), size), jnp.zeros(size), None
     example = jax.tree.map(jnp.asarray, init)
     leaves = jax.tree.leaves(example)
     if not leaves or not all(jnp.issubdtype(x.dtype, jnp.floating) for x in leaves):
         kinds = sorted({str(x.dtype) for x in leaves}) or "no arrays"
         raise TypeError(f"expected `init` to hold float arrays only, got {kinds}: discrete z cannot be fitted")
     start, unravel = ravel_pytree(example)
-    flat = lambda z: log_density(unravel(z))  # noqa: E731
-    flat.__qualname__ = getattr(log_density, "__qualname__", "log_density")
-    return Density(flat, start.shape[0]), jax.tree.map(jnp.zeros_like, example), start
+    flat = Density(lambda z: log_density(unravel(z)), start.shape[0])
+    return flat, jax.tree.map(jnp.zeros_like, example), start

@@ -45,7 +45,8 @@ def init(key: Key, method: Method, family: AbstractFamily, target: AbstractTarge
     est_state = method.estimator.init(estimator_key, family, target)
     opt_state = method.optimizer.init(eqx.filter((family, target), eqx.is_inexact_array))
     state = FitState(jnp.zeros((), jnp.int32), family, target, opt_state, est_state, run_key)
-    return _strongly_typed(state)
+    # A copy: `run` gives up the buffers of its argument, and these may be the user's own arrays.
+    return jax.tree.map(lambda x: jnp.array(x) if eqx.is_array(x) else x, _strongly_typed(state))
 
 
 def step(method: Method, state: FitState) -> tuple[FitState, Info, Array]:
@@ -58,7 +59,7 @@ def step(method: Method, state: FitState) -> tuple[FitState, Info, Array]:
     updates, opt_state = method.optimizer.update(estimate.grads, state.opt_state, trained)
     family, target = eqx.apply_updates(params, updates)
     new = FitState(state.step, family, target, opt_state, estimate.state, state.key)
-    finite = all_finite(updates)
+    finite = all_finite((estimate.grads, updates))
     kept = jax.tree.map(lambda a, b: jnp.where(finite, a, b) if eqx.is_inexact_array(a) else a, new, state)
     kept = eqx.tree_at(lambda s: s.step, kept, state.step + 1)
     return _strongly_typed(kept), estimate.info, ~finite
@@ -90,7 +91,8 @@ def _run(method: Method, state: FitState, num_steps: Array) -> tuple[FitState, C
         return eqx.filter(state, eqx.is_array), totals
 
     arrays, (info, skipped) = jax.lax.fori_loop(0, num_steps, body, (arrays, totals))
-    mean = jax.tree.map(lambda x: x / jnp.maximum(num_steps, 1), info)
+    count = jnp.maximum(num_steps, 1).astype(float)
+    mean = jax.tree.map(lambda x: x / count, info)
     return eqx.combine(arrays, static), ChunkInfo(mean, skipped)
 
 

@@ -64,10 +64,11 @@ def paper_rmsprop(
     """The paper's optimiser: separate rates for network, scale and model; ×`decay` every `decay_every`.
 
     A parameter belongs to the scale if its path holds a field called `scale`, to the model if it is the
-    target's, else to the network. Scales are kept above `floor`.
+    target's, else to the network. Scales are kept above `floor` (a `LogScale` is positive by itself).
     """
     _checks.positive_int("decay_every", decay_every)
-    rates = {"network": network_rate, "scale": scale_rate, "model": model_rate}
+    _checks.positive_float("scale_rate", scale_rate)
+    rates = {"network": network_rate, "scale": scale_rate, "log_scale": scale_rate, "model": model_rate}
     groups = {}
     for name, rate in rates.items():
         schedule = optax.exponential_decay(
@@ -79,12 +80,12 @@ def paper_rmsprop(
 
 
 def label_parameters(params: PyTree) -> PyTree:
-    """The group of every leaf of (family, target): scale, model or network."""
+    """The group of every leaf of (family, target): scale, log_scale, model or network."""
 
     def label(path, _):
         names = [getattr(entry, "name", None) for entry in path]
         if "scale" in names:
-            return "scale"
+            return "log_scale" if names[-1] == "log_value" else "scale"
         return "model" if getattr(path[0], "idx", 0) == 1 else "network"
 
     return jax.tree_util.tree_map_with_path(label, params)
@@ -94,5 +95,6 @@ def adam_cosine(
     num_steps: int, rate: float = 2e-3, *, clip: float = 10.0, b2: float = 0.999
 ) -> optax.GradientTransformation:
     """Adam with a cosine decay to zero over `num_steps` and a bound on the global gradient norm."""
+    _checks.positive_float("rate", rate)
     schedule = optax.cosine_decay_schedule(rate, _checks.positive_int("num_steps", num_steps))
     return optax.chain(optax.clip_by_global_norm(clip), optax.adam(schedule, b2=b2))

@@ -51,6 +51,7 @@ def _check_trace(log_density, dim: int) -> None:
             f"the log density failed on a vector of size {dim}: is dim={dim} right?\n"
             f"{type(error).__name__}: {error}"
         ) from error
+    _check_indices(log_density, dim)
     shape = getattr(out, "shape", None)
     if shape != ():
         got = f"shape {shape}" if shape is not None else type(out).__name__
@@ -59,8 +60,25 @@ def _check_trace(log_density, dim: int) -> None:
         raise ValueError(f"expected a log density that returns a float, got {out.dtype}")
 
 
+def _check_indices(log_density, dim: int) -> None:
+    """NumPy refuses an index beyond the end of z, where JAX would clamp it and say nothing."""
+    try:
+        log_density(np.zeros(dim, np.float32))
+    except IndexError as error:
+        raise ValueError(
+            f"the log density failed on a vector of size {dim}: is dim={dim} right?\n{error}"
+        ) from error
+    except Exception:
+        return  # it wants a JAX array: the trace has shown that it takes one
+
+
 def _evaluate(log_density, draws: Array) -> np.ndarray:
-    values = np.asarray(jax.vmap(log_density)(draws))
+    try:
+        values = np.asarray(jax.vmap(log_density)(draws))
+    except Exception as error:
+        raise ValueError(
+            f"expected a log density that jax.vmap can batch; it failed with\n{type(error).__name__}: {error}"
+        ) from error
     bad = ~np.isfinite(values)
     if bad.any():
         where = np.asarray(draws)[np.argmax(bad)]

@@ -30,10 +30,10 @@ def explicit_family() -> ExplicitGaussian:
 
 ESTIMATORS = {
     "uivi-exact": Row(lambda: UIVI(4, Exact(2)), implicit_family),
-    "uivi-isir": Row(lambda: UIVI(4, ISIR(200, 3, FromMixing())), implicit_family),
+    "uivi-isir": Row(lambda: UIVI(4, ISIR(100, 3, FromMixing())), implicit_family),
     "uivi-hmc": Row(lambda: UIVI(4, HMC(25, 3, 3, FixedStep(0.4))), implicit_family),
     "uivi-compose": Row(
-        lambda: UIVI(4, Compose(ISIR(100, 2, FromMixing()), HMC(1, 2, 3, FixedStep(0.4)))),
+        lambda: UIVI(4, Compose(ISIR(60, 2, FromMixing()), HMC(1, 2, 3, FixedStep(0.4)))),
         implicit_family,
     ),
     "sivi": Row(lambda: SIVI(4, 3), implicit_family),

@@ -27,7 +27,7 @@ from uivi.families import ExplicitGaussian
 from uivi.reverse import ISIR, Exact
 from uivi.targets import Density
 
-NUM_ESTIMATES = 8_000
+NUM_ESTIMATES = 6_000
 MAX_STDERR = 0.04
 
 
@@ -45,9 +45,7 @@ def exact(family):
 
 
 def samples_of(key, estimator, family, state=None):
-    return gradient_samples(
-        key, estimator, (family, make_oracle().target), NUM_ESTIMATES, state=state
-    )
+    return gradient_samples(key, estimator, (family, make_oracle().target), NUM_ESTIMATES, state=state)
 
 
 @pytest.mark.parametrize("name", UNBIASED)
@@ -57,6 +55,7 @@ def test_gradient_of_the_elbo(name, x64, getkey):
     family = row.family()
     samples = samples_of(getkey(), row.make(), family)
     assert_mean(samples, exact(family), max_stderr=MAX_STDERR)
+    assert_not_mean(-samples, exact(family))
 
 
 def test_gradient_with_a_learned_proposal(x64, getkey):
@@ -100,13 +99,7 @@ def test_wrong_scores_are_noticed(faulty, x64, getkey, monkeypatch):
     assert_not_mean(samples_of(getkey(), UIVI(4, Exact(2)), family), exact(family))
 
 
-def test_flipped_gradient_is_noticed(x64, getkey):
-    family = make_oracle().family
-    samples = samples_of(getkey(), UIVI(4, Exact(2)), family)
-    assert_not_mean(-samples, exact(family))
-
-
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", ["uivi-isir", "sivi", "explicit", "sticking-the-landing"])
 def test_info_counts_and_compiles(name, getkey):
     """All methods report the same fields, in the precision of the family."""
     row = ESTIMATORS[name]

@@ -20,7 +20,7 @@ from uivi.estimators import score
 from uivi.estimators.score import scores
 from uivi.reverse import HMC, ISIR, Exact, FixedStep, FromMixing, Importance
 
-NUM_PAIRS = 8_000
+NUM_PAIRS = 5_000
 SAMPLERS = {
     "exact": (Exact(3), 0, 0.0),
     "isir-mixing": (ISIR(20, 1, FromMixing()), 0, 0.0),
@@ -47,7 +47,7 @@ def test_score_is_unbiased(name, x64, getkey):
     """Right on average over ε given z, since the chain starts in stationarity."""
     sampler, num_updates, bias = SAMPLERS[name]
     errors = score_errors(getkey(), sampler, num_updates)
-    assert_mean(errors, 0.0, max_stderr=0.03, bias=bias)
+    assert_mean(errors, 0.0, max_stderr=0.04, bias=bias)
 
 
 @pytest.mark.parametrize("sampler", [Prior(), Negated()], ids=lambda s: type(s).__name__)
@@ -60,7 +60,7 @@ def test_one_score_for_the_batch_is_noticed(x64, getkey):
     pairs = draw_pairs(getkey(), oracle.family, NUM_PAIRS)
     exact = jax.vmap(oracle.conditional.score)(pairs.z)
     errors = jnp.mean(exact, 0, keepdims=True) - exact
-    assert_mean(errors, 0.0, max_stderr=0.03)
+    assert_mean(errors, 0.0, max_stderr=0.04)
     assert_not_mean(errors * pairs.z, 0.0)
 
 

@@ -11,7 +11,7 @@ from uivi.families import LinearGaussian, SemiImplicit, StandardNormal
 from uivi.targets import Density
 
 NUM_NODES = 16
-NUM_ESTIMATES = 10_000
+NUM_ESTIMATES = 6_000
 
 
 def log_density(z):
@@ -61,21 +61,21 @@ def samples_of(key, estimator, step=0):
 def test_gradient_of_the_bound(num_mixing, x64, getkey):
     """Biased for the ELBO, by a declared and visible amount, when L is small."""
     samples = samples_of(getkey(), SIVI(4, num_mixing))
-    assert_mean(samples, bound_gradient(num_mixing), max_stderr=0.01)
+    assert_mean(samples, bound_gradient(num_mixing), max_stderr=0.015)
     assert_not_mean(samples, elbo_gradient())
 
 
 def test_bias_falls_with_the_number_of_mixing_draws(x64, getkey):
     samples = samples_of(getkey(), SIVI(4, 100))
-    assert_mean(samples, elbo_gradient(), max_stderr=0.01, bias=0.02)
+    assert_mean(samples, elbo_gradient(), max_stderr=0.015, bias=0.02)
 
 
 def test_masked_draws_do_not_count(x64, getkey):
     """Before the schedule's second stage the bound is that of its first."""
     estimator = SIVI(4, 2, schedule=((0, 1), (10, 2)))
-    assert_mean(samples_of(getkey(), estimator, 9), bound_gradient(1), max_stderr=0.01)
+    assert_mean(samples_of(getkey(), estimator, 9), bound_gradient(1), max_stderr=0.015)
     samples = samples_of(getkey(), estimator, 10)
-    assert_mean(samples, bound_gradient(2), max_stderr=0.01)
+    assert_mean(samples, bound_gradient(2), max_stderr=0.015)
     assert_not_mean(samples, bound_gradient(1))
 
 
@@ -89,25 +89,20 @@ def test_schedule_by_step():
     assert active_sizes(SIVI(num_mixing=7), (0, 1_000)) == [7, 7]
 
 
-@pytest.mark.parametrize("schedule", [((10, 5),), ((0, 5), (10, 20)), ((10, 5), (20, 50))])
-def test_the_size_never_decreases_and_ends_at_num_mixing(schedule):
-    """However the schedule is written: either it is refused, or L grows to `num_mixing`."""
-    try:
-        estimator = SIVI(num_mixing=50, schedule=schedule)
-    except ValueError:
-        return
-    sizes = active_sizes(estimator, range(0, 40))
-    assert sizes == sorted(sizes)
-    assert sizes[-1] == 50
-
-
 @pytest.mark.parametrize(
     "schedule",
-    [((0, 20), (10, 5)), ((0, 60),), ((10, 5), (0, 20)), ((0, 0),)],
-    ids=["decreasing", "above num_mixing", "steps out of order", "no draws"],
+    [
+        ((0, 20), (10, 5), (20, 50)),
+        ((0, 60),),
+        ((10, 5), (0, 50)),
+        ((0, 0), (10, 50)),
+        ((10, 5), (20, 50)),
+        ((0, 5), (10, 20)),
+    ],
+    ids=["decreasing", "above num_mixing", "steps out of order", "no draws", "late start", "ends below"],
 )
 def test_bad_schedules(schedule):
-    with pytest.raises(ValueError, match="SIVI's L must never decrease"):
+    with pytest.raises(ValueError, match="never decreasing and ending at num_mixing=50, got"):
         SIVI(num_mixing=50, schedule=schedule)
 
 

@@ -1,15 +1,17 @@
-"""One row per conditional; every exported one must have a row."""
+"""One row per conditional, mixing distribution, scale and family; every exported one must have a row."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import scipy.stats
 
 from uivi.families import (
     MLP,
     AbstractConditional,
     Affine,
+    ExplicitGaussian,
     Exponential,
     Gamma,
     Gaussian,
@@ -19,6 +21,9 @@ from uivi.families import (
     NetGaussian,
     RawScale,
     Reparameterised,
+    SemiImplicit,
+    StandardNormal,
+    Uniform,
 )
 
 NOISE_DIM = 2
@@ -86,10 +91,18 @@ CONDITIONALS = {
     "exponential": Row(lambda k, d, c: Exponential(net(k, d, c)), positive=True),
     # Drawn by rejection, with an implicit derivative.
     "gamma": Row(lambda k, d, c: Gamma(net(k, 2 * d, c)), positive=True, pathwise=False),
-    "user": Row(
-        lambda k, d, c: Reparameterised(net(k, d, c), d, _logistic_sample, _logistic_log_prob)
-    ),
+    "user": Row(lambda k, d, c: Reparameterised(net(k, d, c), d, _logistic_sample, _logistic_log_prob)),
     "affine-gaussian": Row(_affine(_gaussian)),
     "affine-net-gaussian": Row(_affine(_net_gaussian)),
     "linear-gaussian": Row(_linear, takes_context=False),
+}
+
+MIXINGS = {"standard-normal": (StandardNormal, scipy.stats.norm), "uniform": (Uniform, scipy.stats.uniform)}
+"""Constructor by dimension, and the SciPy distribution of one coordinate."""
+
+SCALES = {"log": LogScale, "raw": RawScale}
+
+FAMILIES = {
+    "semi-implicit": lambda: SemiImplicit(StandardNormal(NOISE_DIM), _linear(jax.random.key(0), 2, 0)),
+    "explicit": lambda: ExplicitGaussian.create(2),
 }

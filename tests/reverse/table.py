@@ -71,8 +71,7 @@ SAMPLERS = {
     "hmc-adapted": Row(lambda _: HMC(1, 1, 3, AdaptBetween(0.05, rate=0.3)), num_updates=30),
     # Not exactly invariant by itself; over thousands of chains one chain's part in the step vanishes.
     "hmc-authors": Row(lambda _: HMC(3, 2, 3, AuthorsRule(0.5))),
-    "blackjax-mala": Row(lambda _: BlackJAX(blackjax.mala, 1, 2, FixedStep(0.3))),
-    "blackjax-mala-adapted": Row(
+    "blackjax-mala": Row(
         lambda _: BlackJAX(blackjax.mala, 1, 1, AdaptBetween(0.01, target=0.6, rate=0.5)),
         num_updates=30,
     ),

@@ -50,12 +50,12 @@ def test_importance_moments_with_a_declared_bias(name, x64, getkey):
     oracle = make_oracle()
     sampler = SAMPLERS[name].make(2)
     state = SAMPLERS[name].state(getkey(), sampler, oracle.family)
-    pairs = draw_pairs(getkey(), oracle.family, 4_000)
+    pairs = draw_pairs(getkey(), oracle.family, 3_000)
     draws = compiled_reverse(getkey(), sampler, oracle.family, pairs, None, state).draws
     means = jnp.sum(jnp.exp(draws.log_weights)[..., None] * draws.eps, 1)
     exact, covariance = jax.vmap(oracle.conditional.reverse)(pairs.z)
     errors = (means - exact) / jnp.sqrt(jax.vmap(jnp.diag)(covariance))
-    assert_mean(errors, 0.0, max_stderr=0.01, bias=0.03)
+    assert_mean(errors, 0.0, max_stderr=0.02, bias=0.03)
     assert_not_mean(pairs.eps * pairs.z, 0.0)
 
 

@@ -65,9 +65,7 @@ def test_pairs_keep_their_law(name, x64, getkey):
         assert_mean(moments, 0.0, max_stderr=MAX_STDERR)
 
 
-@pytest.mark.parametrize(
-    "sampler", [NeverRejects(), Prior(), Negated()], ids=lambda s: type(s).__name__
-)
+@pytest.mark.parametrize("sampler", [NeverRejects(), Prior(), Negated()], ids=lambda s: type(s).__name__)
 def test_faulty_kernels_are_noticed(sampler, x64, getkey):
     last, _ = reverse_moments(getkey(), sampler, (), make_oracle())
     assert_not_mean(last, 0.0)

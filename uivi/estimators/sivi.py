@@ -22,8 +22,9 @@ class SIVI(AbstractEstimator):
     Args:
         num_draws: S, draws of z per site.
         num_mixing: L at the end.
-        schedule: pairs (step, L), with both non-decreasing, for a smaller L in the beginning; each holds from
-            its step on. All stages cost as much as the last: fewer draws are a mask.
+        schedule: pairs (step, L) for a smaller L in the beginning; each holds from its step on. It starts at
+            step 0, ends at `num_mixing` and never decreases. All stages cost as much as the last: fewer draws
+            are a mask.
     """
 
     num_draws: int = eqx.field(static=True, default=64)
@@ -35,10 +36,12 @@ class SIVI(AbstractEstimator):
         _checks.positive_int("num_mixing", self.num_mixing)
         steps = [step for step, _ in self.schedule]
         sizes = [size for _, size in self.schedule] + [self.num_mixing]
-        if steps != sorted(steps) or sizes != sorted(sizes) or min(sizes) < 1:
+        grows = steps == sorted(steps) and sizes == sorted(sizes) and min(sizes) >= 1
+        whole = not self.schedule or (steps[0] == 0 and sizes[-2] == self.num_mixing)
+        if not (grows and whole):
             raise ValueError(
-                "expected a `schedule` of (step, L) with non-decreasing steps and 1 <= L <= "
-                f"num_mixing={self.num_mixing}, got {self.schedule}: SIVI's L must never decrease"
+                "expected a `schedule` of (step, L) from step 0 on, with L >= 1 never decreasing and ending at "
+                f"num_mixing={self.num_mixing}, got {self.schedule}"
             )
 
     def init(self, key: Key, family: AbstractFamily, target: AbstractTarget) -> tuple:
@@ -70,11 +73,8 @@ class SIVI(AbstractEstimator):
     def _active(self, step: Array) -> Float[Array, "L"]:
         """0 for the mixing draws in use at this step, minus infinity for the others."""
         size = jnp.asarray(self.num_mixing)
-        for start, value in reversed(self.schedule):
-            later = [s for s, _ in self.schedule if s > start]
-            end = later[0] if later else None
-            inside = step >= start if end is None else (step >= start) & (step < end)
-            size = jnp.where(inside, value, size)
+        for start, value in self.schedule:
+            size = jnp.where(step >= start, value, size)
         return jnp.where(jnp.arange(self.num_mixing) < size, 0.0, -jnp.inf)
 
 

@@ -18,7 +18,7 @@ class ExplicitGaussian(AbstractFamily):
     (locations, then log scales).
     """
 
-    encoder: MLP | Float[Array, "2D"]
+    encoder: MLP | Float[Array, "P"]
 
     @classmethod
     def create(cls, dim: int, scale: float = 1.0) -> "ExplicitGaussian":

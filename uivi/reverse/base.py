@@ -71,7 +71,7 @@ def sample_reverse(
 
 def jump(family: SemiImplicit, draw: Draw, reverse: ReverseDraws) -> Scalar:
     """Mean squared distance of ε′ from ε over that of two independent draws of q(ε): 0 is stuck."""
-    squares = jnp.sum((reverse.eps - draw.eps) ** 2, -1)
+    squares = jnp.sum((reverse.eps - draw.eps[None]) ** 2, -1)
     typical = 2 * family.mixing.variance() * family.noise_dim
     return jnp.sum(jnp.exp(reverse.log_weights) * squares) / typical
 

@@ -38,7 +38,7 @@ class ISIR(AbstractReverseSampler):
         """All rounds for one draw."""
         proposal = self.proposal.at(family, draw.z, context, state)
         density = family.reverse_log_density(draw.z, context)
-        current, moved, bad = draw.eps, 0.0, 0.0
+        current, moved, bad = draw.eps, 0.0, 0
         eps = log_weights = None
         for round_key in jax.random.split(key, self.num_rounds):
             propose_key, pick_key = jax.random.split(round_key)

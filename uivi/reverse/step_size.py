@@ -82,6 +82,10 @@ class AuthorsRule(AbstractStepSize):
     target: float = eqx.field(static=True, default=0.9)
     rate: float = eqx.field(static=True, default=0.01)
 
+    def __check_init__(self):
+        for name in ("initial", "target", "rate"):
+            _checks.positive_float(name, getattr(self, name))
+
     def within(self, step_size: Scalar, acceptance: Scalar) -> Scalar:
         """The multiplicative rule, with the acceptance averaged over the chains."""
         accepted: Array = jax.lax.pmean(acceptance, CHAINS)

@@ -1,0 +1,132 @@
+"""The paper's optimiser, update by update, against a plain loop."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from uivi.families import MLP, Gaussian, LogScale, RawScale, SemiImplicit, StandardNormal
+from uivi.optim import adam_cosine, keep_above, label_parameters, paper_rmsprop, scale_by_paper_rmsprop
+
+
+def make_params(scale=None):
+    """A family (network and scale) and a target with a parameter of its own."""
+    net = MLP.create(jax.random.key(0), 2, 2, width=3)
+    conditional = Gaussian(net, RawScale.create(2) if scale is None else scale)
+    return SemiImplicit(StandardNormal(2), conditional), {"decoder": jnp.array([0.3, -0.2])}
+
+
+def reference_loop(parameter, gradients, rate, *, decay_every, floor=None):
+    """`main_demo.m`: the rate falls after the updates whose number (from 1) `decay_every` divides."""
+    parameter, square = np.array(parameter, np.float64), 0.0
+    for number, gradient in enumerate(gradients, start=1):
+        weight = 1.0 if number == 1 else 0.1
+        square = weight * gradient**2 + (1 - weight) * square
+        parameter = parameter - rate * gradient / (1 + np.sqrt(square))
+        if floor is not None:
+            parameter = np.maximum(parameter, floor)
+        if number % decay_every == 0:
+            rate *= 0.9
+    return parameter
+
+
+def test_updates_equal_the_authors_loop(x64):
+    """Ten updates, two decays; three groups with a rate each."""
+    params = make_params()
+    optimizer = paper_rmsprop(0.3, 0.05, 0.7, decay_every=4)
+    state = optimizer.init(params)
+    leaves, treedef = jax.tree.flatten(params)
+    rng = np.random.default_rng(0)
+    gradients = [[rng.normal(size=x.shape) for x in leaves] for _ in range(10)]
+    fitted = params
+    update = jax.jit(optimizer.update)
+    for gradient in gradients:
+        gradient = jax.tree.unflatten(treedef, [jnp.asarray(g) for g in gradient])
+        updates, state = update(gradient, state, fitted)
+        fitted = optax.apply_updates(fitted, updates)
+    rates = {"network": 0.3, "scale": 0.05, "model": 0.7}
+    labels = jax.tree.leaves(label_parameters(params))
+    assert set(labels) == set(rates)
+    for i, (label, result) in enumerate(zip(labels, jax.tree.leaves(fitted), strict=True)):
+        floor = 1e-5 if label == "scale" else None
+        history = [g[i] for g in gradients]
+        expected = reference_loop(leaves[i], history, rates[label], decay_every=4, floor=floor)
+        # Optax computes the decayed rate in single precision.
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_rate_falls_after_update_3000_and_not_before(x64):
+    """With a constant gradient of 1 every update is rate / 2."""
+    optimizer = paper_rmsprop()
+    params = {"weight": jnp.zeros(1)}
+
+    def update(carry, _):
+        params, state = carry
+        updates, state = optimizer.update({"weight": jnp.ones(1)}, state, params)
+        return (optax.apply_updates(params, updates), state), updates["weight"]
+
+    _, steps = jax.lax.scan(update, (params, optimizer.init(params)), None, length=6_001)
+    expected = np.repeat([0.01, 0.009, 0.0081], [3_000, 3_000, 1]) / 2
+    np.testing.assert_allclose(-steps[:, 0], expected, rtol=1e-6)
+
+
+def test_one_is_added_outside_the_root(x64):
+    """First step: g / (1 + |g|), so the size of the gradient matters."""
+    transformation = scale_by_paper_rmsprop()
+    gradient = jnp.array([1e-3, -2.0, 100.0])
+    scaled, _ = transformation.update(gradient, transformation.init(gradient))
+    np.testing.assert_allclose(scaled, gradient / (1 + jnp.abs(gradient)), rtol=1e-12)
+
+
+def test_scales_stay_above_the_floor(x64):
+    params = make_params()
+    optimizer = paper_rmsprop(scale_rate=10.0)
+    gradient = jax.tree.map(jnp.ones_like, params)
+    updates, _ = optimizer.update(gradient, optimizer.init(params), params)
+    (family, _) = optax.apply_updates(params, updates)
+    np.testing.assert_allclose(family.conditional.scale(), 1e-5, rtol=1e-6)
+
+
+def test_the_floor_is_for_standard_deviations_not_their_logarithms():
+    params = make_params(LogScale.create(2, 0.3))
+    optimizer = paper_rmsprop()
+    gradient = jax.tree.map(jnp.ones_like, params)
+    updates, _ = optimizer.update(gradient, optimizer.init(params), params)
+    (family, _) = optax.apply_updates(params, updates)
+    np.testing.assert_allclose(family.conditional.scale(), 0.3, rtol=0.01)
+
+
+def test_keep_above_needs_parameters():
+    with pytest.raises(ValueError, match="keep_above needs the parameters"):
+        keep_above(0.0).update(jnp.ones(1), optax.EmptyState())
+
+
+def test_adam_cosine_ends_at_zero_and_clips():
+    """The last update is nothing; a huge gradient moves no more than a small one."""
+    optimizer = adam_cosine(10, 0.1)
+    params = jnp.zeros(2)
+    state = optimizer.init(params)
+    sizes = []
+    for gradient in [jnp.full((2,), 1e12)] + [jnp.ones(2)] * 10:
+        updates, state = optimizer.update(gradient, state, params)
+        sizes.append(float(jnp.max(jnp.abs(updates))))
+    assert 0.05 < sizes[0] < 0.2
+    assert sizes[-1] < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: paper_rmsprop(network_rate=0.0), "`network_rate` to be positive and finite, got 0.0"),
+        (lambda: paper_rmsprop(scale_rate=-1.0), "scale_rate"),
+        (lambda: paper_rmsprop(model_rate=float("inf")), "model_rate"),
+        (lambda: paper_rmsprop(decay_every=0), "`decay_every` to be a positive whole number, got 0"),
+        (lambda: adam_cosine(0), "`num_steps` to be a positive whole number, got 0"),
+        (lambda: adam_cosine(-5), "num_steps"),
+        (lambda: adam_cosine(10, 0.0), "`rate` to be positive"),
+    ],
+)
+def test_bad_settings(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
