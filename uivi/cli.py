@@ -10,7 +10,7 @@ from rich.table import Table
 
 from uivi import __version__, _checks, report
 from uivi.archive import ArchiveError
-from uivi.experiments import EXPERIMENTS, GROUPS, Run, run
+from uivi.experiments import EXPERIMENTS, GROUPS, Experiment, Run, run
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Unbiased implicit variational inference.")
 console = Console()
@@ -51,7 +51,7 @@ def run_experiments(
         Run.create(EXPERIMENTS[member], p, m, all_seeds, out, steps)
         for member in GROUPS.get(name, (name,))
         for p in preset.split(",")
-        for m in _methods(EXPERIMENTS[member].recipes.get(p, {}), method)
+        for m in _methods(EXPERIMENTS[member], p, method)
     ]
     for what in todo:
         result = run(what, resume=resume, progress=not quiet)
@@ -69,8 +69,9 @@ def make_report(
     console.print(f"page with figures: {report.write_page(out)}")
 
 
-def _methods(recipes: dict, method: str) -> list[str]:
-    return list(recipes) if method == "all" else method.split(",")
+def _methods(experiment: Experiment, preset: str, method: str) -> list[str]:
+    _checks.known_name("preset", preset, experiment.recipes)
+    return list(experiment.recipes[preset]) if method == "all" else method.split(",")
 
 
 def main() -> None:

@@ -1,0 +1,49 @@
+"""The command line as a user meets it: a fresh process."""
+
+import subprocess
+import sys
+
+import pytest
+
+
+def uivi(*args, **kwargs):
+    command = [sys.executable, "-m", "uivi", *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=200, **kwargs)
+
+
+def test_list_shows_the_experiments():
+    done = uivi("list")
+    assert done.returncode == 0
+    for word in ("banana", "multimodal", "xshaped", "toy", "paper", "default"):
+        assert word in done.stdout
+
+
+def test_run_and_report(tmp_path):
+    done = uivi("run", "banana", "--method", "explicit", "--steps", 3, "--out", tmp_path, "--quiet")
+    assert done.returncode == 0, done.stderr
+    assert "banana default-explicit: KL(q‖p)" in done.stdout
+    page = (tmp_path / "report.html").read_bytes()
+    (tmp_path / "report.html").unlink()
+    assert uivi("report", tmp_path).returncode == 0
+    assert (tmp_path / "report.html").read_bytes() == page
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("run", "bananna"), "unknown experiment 'bananna': did you mean 'banana'?"),
+        (("run", "banana", "--method", "uivy"), "unknown method 'uivy': did you mean 'uivi'?"),
+        (("run", "banana", "--preset", "defalt"), "unknown preset 'defalt': did you mean 'default'?"),
+        (("run", "banana", "--steps", "0"), "expected `steps` to be a positive whole number, got 0"),
+        (("run", "banana", "--seeds", "-1"), "expected `seeds` to be a positive whole number, got -1"),
+        (("run", "banana", "--out", "FILE/below"), "cannot write to"),
+        (("report", "nowhere"), "expected results below nowhere, found none"),
+    ],
+)
+def test_mistakes_are_one_message(args, message, tmp_path):
+    (tmp_path / "FILE").write_text("in the way")
+    done = uivi(*args, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["FILE"]

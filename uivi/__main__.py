@@ -1,0 +1,5 @@
+"""`python -m uivi`."""
+
+from uivi.cli import main
+
+main()
