@@ -82,9 +82,7 @@ def _nuts(posterior: Posterior) -> tuple[np.ndarray, float]:
     from numpyro.diagnostics import gelman_rubin
     from numpyro.infer import MCMC, NUTS
 
-    kernel = NUTS(
-        potential_fn=lambda z: -posterior.log_density(z), dense_mass=True, target_accept_prob=0.95
-    )
+    kernel = NUTS(potential_fn=lambda z: -posterior.log_density(z), dense_mass=True, target_accept_prob=0.95)
     chains, draws = 8, 25_000
     mcmc = MCMC(kernel, num_warmup=2_000, num_samples=draws, num_chains=chains,
                 chain_method="vectorized", progress_bar=False)  # fmt: skip

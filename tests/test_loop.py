@@ -83,6 +83,19 @@ def test_a_single_fit_unstacks_to_itself():
     assert loop.unstack(state) == [state]
 
 
+def test_every_update_draws_afresh():
+    """With the parameters held, two updates see different draws, and the same ones when run again."""
+    method = loop.Method(Explicit(4), optax.set_to_zero())
+    means = []
+    for _ in range(2):
+        state = loop.init(jax.random.key(0), method, ExplicitGaussian.create(2), make_oracle().target)
+        for _ in range(3):
+            state, info = loop.run(method, state, 1)
+            means.append(float(info.mean.log_joint))
+    assert means[:3] == means[3:]
+    assert len(set(means)) == 3
+
+
 def test_no_updates_change_nothing():
     method = METHODS["sivi"]()
     state, info = loop.run(method, start(method), 0)

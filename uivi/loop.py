@@ -59,7 +59,7 @@ def step(method: Method, state: FitState) -> tuple[FitState, Info, Array]:
     updates, opt_state = method.optimizer.update(estimate.grads, state.opt_state, trained)
     family, target = eqx.apply_updates(params, updates)
     new = FitState(state.step, family, target, opt_state, estimate.state, state.key)
-    finite = all_finite((estimate.grads, updates))
+    finite = all_finite((estimate.grads, updates, estimate.state))
     kept = jax.tree.map(lambda a, b: jnp.where(finite, a, b) if eqx.is_inexact_array(a) else a, new, state)
     kept = eqx.tree_at(lambda s: s.step, kept, state.step + 1)
     return _strongly_typed(kept), estimate.info, ~finite

@@ -23,7 +23,7 @@ from uivi.families import (
 from uivi.optim import adam_cosine, paper_rmsprop
 from uivi.reverse import HMC, ISIR, AuthorsRule
 
-DEFAULT_STEPS = 8_000
+DEFAULT_STEPS = 6_000
 DEFAULT_RATE = 4e-3
 FULL_COVARIANCE_UP_TO = 200
 

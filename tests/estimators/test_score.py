@@ -18,6 +18,7 @@ from tests.reverse.table import LEARNED
 from uivi._types import ReverseDraws
 from uivi.estimators import score
 from uivi.estimators.score import scores
+from uivi.families import MLP, Exponential, SemiImplicit, StandardNormal
 from uivi.reverse import HMC, ISIR, Exact, FixedStep, FromMixing, Importance
 
 NUM_PAIRS = 5_000
@@ -65,7 +66,7 @@ def test_one_score_for_the_batch_is_noticed(x64, getkey):
 
 
 def test_weights_are_used_and_zero_weights_ignored(x64):
-    """Weighted average of (W ε′ + b - z)/σ²; a draw of weight zero does not count, even if NaN."""
+    """Weighted average of (W ε′ + b - z)/σ²; a draw of weight zero does not count."""
     oracle = make_oracle()
     conditional = oracle.conditional
     z = jnp.array([0.3, -0.4])
@@ -75,3 +76,17 @@ def test_weights_are_used_and_zero_weights_ignored(x64):
     expected = 0.25 * each[0] + 0.75 * each[1]
     value = score(oracle.family, z, ReverseDraws(eps, log_weights, eps[0]))
     np.testing.assert_allclose(value, expected, rtol=1e-12)
+
+
+def test_rejected_draws_cannot_spoil_the_score(getkey):
+    """A far proposal whose rate overflows has weight zero; its slope in z is infinite."""
+    net = MLP.create(getkey(), 1, 1, width=2, skip=jnp.ones((1, 1)))
+    family = SemiImplicit(StandardNormal(1), Exponential(net))
+    eps = jnp.array([[0.1], [1e3]])
+    z = jnp.array([0.5])
+    energies = jax.vmap(family.reverse_log_density(z))(eps)
+    assert energies[1] == -jnp.inf
+    log_weights = jax.nn.log_softmax(energies)
+    value = score(family, z, ReverseDraws(eps, log_weights, eps[0]))
+    alone = score(family, z, ReverseDraws(eps[:1], jnp.zeros(1), eps[0]))
+    np.testing.assert_allclose(value, alone, rtol=1e-5)

@@ -67,7 +67,7 @@ LEARNED = Learned(width=16, learning_rate=1e-2)
 SAMPLERS = {
     "exact": Row(lambda _: Exact(2), linear_only=True),
     "hmc": Row(lambda _: HMC(1, 2, 3, FixedStep(0.4))),
-    "hmc-large-step": Row(lambda _: HMC(0, 2, 2, FixedStep(1.0))),
+    "hmc-large-step": Row(lambda _: HMC(0, 2, 1, FixedStep(1.0))),
     "hmc-adapted": Row(lambda _: HMC(1, 1, 3, AdaptBetween(0.05, rate=0.3)), num_updates=30),
     # Not exactly invariant by itself; over thousands of chains one chain's part in the step vanishes.
     "hmc-authors": Row(lambda _: HMC(3, 2, 3, AuthorsRule(0.5))),

@@ -10,7 +10,7 @@ from tests.helpers import assert_mean, assert_not_mean, compiled_reverse, draw_p
 from tests.reverse.faulty import Stuck
 from tests.reverse.table import LEARNED, SAMPLERS
 from uivi.families import MLP, Gaussian, LogScale, SemiImplicit, StandardNormal
-from uivi.reverse import Exact, FromMixing, Importance, jump
+from uivi.reverse import ISIR, Exact, FromMixing, Importance, jump
 
 NUM_CHAINS = 7
 
@@ -72,6 +72,19 @@ def test_importance_with_few_draws_is_biased(x64, getkey):
     means = jnp.sum(jnp.exp(draws.log_weights)[..., None] * draws.eps, 1)
     exact, _ = jax.vmap(oracle.conditional.reverse)(pairs.z)
     assert_not_mean((means - exact) * pairs.z, 0.0)
+
+
+def test_rounds_forget_the_start(getkey):
+    """Each round of i-SIR goes on from the one before: the share that never moved falls with them."""
+    oracle = make_oracle()
+    pairs = draw_pairs(getkey(), oracle.family, 4_000)
+    share = {}
+    for rounds in (1, 3):
+        sampler = ISIR(2, rounds, FromMixing())
+        last = compiled_reverse(getkey(), sampler, oracle.family, pairs, None, ()).draws.last
+        share[rounds] = np.mean(np.all(last == pairs.eps, 1))
+    assert 0.3 < share[1] < 0.8
+    assert share[3] < 0.7 * share[1]
 
 
 def test_learned_proposal_approaches_the_reverse_conditional(x64, getkey):

@@ -20,15 +20,11 @@ def score(family: SemiImplicit, z: Latent, reverse: ReverseDraws, context: Conte
     Returns:
         The estimate, shape (D,).
     """
-
-    def weighted(z: Latent) -> Array:
-        # The conditional is linear in nothing here: the network is evaluated once per draw,
-        # and only the derivative in z is taken.
-        densities = jax.vmap(lambda eps: family.conditional.log_prob(z, eps, context))(reverse.eps)
-        used = reverse.log_weights > -jnp.inf
-        return jnp.sum(jnp.where(used, jnp.exp(reverse.log_weights) * densities, 0.0))
-
-    return jax.grad(weighted)(z)
+    slope = jax.grad(family.conditional.log_prob)
+    slopes = jax.vmap(lambda eps: slope(z, eps, context))(reverse.eps)
+    # A draw of weight zero may have an infinite slope, and 0 * inf would spoil the sum.
+    weights = jnp.exp(reverse.log_weights)[:, None]
+    return jnp.sum(jnp.where(weights > 0, weights * slopes, 0.0), 0)
 
 
 def scores(
