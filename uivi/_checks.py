@@ -2,6 +2,7 @@
 
 import difflib
 import math
+import numbers
 from collections.abc import Iterable
 
 import jax
@@ -10,9 +11,9 @@ import jax.numpy as jnp
 
 def positive_int(name: str, value: object) -> int:
     """Return `value` if it is a positive whole number, else raise."""
-    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value <= 0:
         raise ValueError(f"expected `{name}` to be a positive whole number, got {value!r}")
-    return value
+    return int(value)
 
 
 def positive_float(name: str, value: object) -> float:

@@ -8,7 +8,9 @@ import dataclasses
 import functools
 import hashlib
 import importlib
+import inspect
 import json
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +21,8 @@ import numpy as np
 
 _PUBLIC_HOMES = ("jax.nn", "jax.numpy", "uivi")
 _PLAIN = (bool, int, float, str, type(None))
+_ARRAYS = (jax.Array, np.ndarray, np.generic)
+_LIBRARIES = {"blackjax", "equinox", "jax", "jaxlib", "numpy", "optax", "scipy", "uivi"}
 
 
 def describe(value: Any, arrays: list[np.ndarray] | None = None) -> Any:
@@ -118,28 +122,52 @@ def _importable(value: Callable) -> bool:
 def _name_of(value: Callable) -> str:
     """A name for a function that cannot be imported, which changes with its code and its data."""
     name = getattr(value, "__qualname__", type(value).__name__)
-    return f"{name}#{hashlib.sha256(repr(_contents(value)).encode()).hexdigest()[:12]}"
+    return f"{name}#{hashlib.sha256(repr(_contents(value, ())).encode()).hexdigest()[:12]}"
 
 
-def _contents(value: Any) -> Any:
-    """What the behaviour of a function depends on, as far as it can be seen: code, constants, closure."""
-    if isinstance(value, jax.Array | np.ndarray):
-        return hashlib.sha256(np.asarray(value).tobytes()).hexdigest()
-    if isinstance(value, functools.partial):
-        return _contents((value.func, value.args, tuple(value.keywords.items())))
-    if isinstance(value, types.CodeType):
-        return value.co_code, value.co_names, _contents(value.co_consts)
-    if isinstance(value, tuple | list):
-        return tuple(_contents(v) for v in value)
+def _contents(value: Any, outer: tuple[int, ...]) -> Any:
+    """What the behaviour of a function depends on, as far as it can be seen: code, constants, data.
+
+    Data is what it closes over, its defaults, the globals it names and the attributes of its objects. `outer`
+    holds the identities of the values around this one: functions and objects may contain themselves.
+    """
+    if isinstance(value, _PLAIN):
+        return repr(value)
+    if isinstance(value, _ARRAYS):
+        array = np.asarray(value)
+        return str(array.dtype), array.shape, hashlib.sha256(array.tobytes()).hexdigest()
+    name = getattr(value, "__qualname__", type(value).__name__)
+    if id(value) in outer or isinstance(value, type | types.ModuleType) or _of_a_library(value):
+        return name
+    return name, [_contents(part, (*outer, id(value))) for part in _parts_of(value)]
+
+
+def _of_a_library(value: Any) -> bool:
+    package = (getattr(value, "__module__", None) or "").partition(".")[0]
+    return callable(value) and package in _LIBRARIES | sys.stdlib_module_names and _importable(value)
+
+
+def _parts_of(value: Any) -> list[Any]:
     if isinstance(value, types.FunctionType):
-        cells = tuple(cell.cell_contents for cell in value.__closure__ or ())
-        return _contents((value.__code__, value.__defaults__, cells))
+        used = inspect.getclosurevars(value)
+        return [value.__code__, value.__defaults__, value.__kwdefaults__, used.nonlocals, used.globals]
+    if isinstance(value, types.CodeType):
+        return [value.co_code.hex(), *value.co_names, *value.co_consts]
+    if isinstance(value, types.MethodType):
+        return [value.__func__, value.__self__]
+    if isinstance(value, functools.partial):
+        return [value.func, value.args, value.keywords]
+    if isinstance(value, dict):
+        return [part for item in value.items() for part in item]
+    if isinstance(value, tuple | list):
+        return list(value)
     if isinstance(value, eqx.Module):
-        return _contents(jax.tree.leaves(value)), json.dumps(describe(value), sort_keys=True)
+        return [getattr(value, field.name) for field in dataclasses.fields(value)]
     wrapped = getattr(value, "__wrapped__", None)
     if wrapped is not None:
-        return _contents(wrapped)
-    return repr(value) if isinstance(value, _PLAIN) else getattr(value, "__qualname__", type(value).__name__)
+        return [wrapped]
+    # Of other objects only plain attributes: caches and handles would differ in the next process.
+    return [v for v in getattr(value, "__dict__", {}).values() if isinstance(v, _PLAIN + _ARRAYS)]
 
 
 def _load(path: str) -> Any:

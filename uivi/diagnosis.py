@@ -17,8 +17,8 @@ from uivi.families.base import AbstractFamily
 from uivi.families.semi_implicit import SemiImplicit
 from uivi.targets.base import AbstractTarget
 
-NUM_DRAWS = 2_000
-NUM_MIXING = 500
+NUM_DRAWS = 2_048
+NUM_MIXING = 512
 
 
 @dataclasses.dataclass(frozen=True)

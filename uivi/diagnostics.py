@@ -106,5 +106,5 @@ def pareto_k(log_weights: Float[Array, "S"]) -> float:
     if np.ptp(finite) < 1e-12:
         return float("-inf")
     with np.errstate(all="ignore"):  # a tail of equal weights divides by zero in its fit
-        _, k = array_stats.psislw(finite - finite.max())
+        _, k = array_stats.psislw(finite.max() - finite)  # it takes log likelihoods: minus log weights
     return float(k) if np.isfinite(k) else float("inf")

@@ -1,6 +1,7 @@
 """`uivi.fit`: from a log density to a posterior."""
 
 import os
+import types
 from collections.abc import Callable
 
 import jax
@@ -111,6 +112,11 @@ def _pick(value, index: int):
     return value[index] if isinstance(value, list) else value
 
 
+def _plain_function(function: Callable) -> Callable:
+    """A plain function: Equinox takes neither modules nor jitted functions as static fields."""
+    return function if isinstance(function, types.FunctionType) else lambda z: function(z)
+
+
 def _check_types(family: object, estimator: object, optimizer: object) -> None:
     expected = (
         ("family", family, AbstractFamily, "uivi.SemiImplicit(...)"),
@@ -141,8 +147,7 @@ def _problem(
         raise ValueError(f"expected either `dim` or `init`, got {given}: give the size of z or an example draw")
     if dim is not None:
         size = _checks.positive_int("dim", dim)
-        # A plain function around it: Equinox takes neither modules nor jitted functions as static fields.
-        return Density(lambda z: log_density(z), size), jnp.zeros(size), None
+        return Density(_plain_function(log_density), size), jnp.zeros(size), None
     example = jax.tree.map(jnp.asarray, init)
     leaves = jax.tree.leaves(example)
     if not leaves or not all(jnp.issubdtype(x.dtype, jnp.floating) for x in leaves):

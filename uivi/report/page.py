@@ -21,7 +21,7 @@ img { max-width: 100% } .ok { color: #1a7f37 } .no { color: #b2182b } code { bac
 NOTES = """
 <p>KL(q‖p) is by quadrature on a grid; the median over the seeds, with the worst in brackets. The ELBO of these
 normalised targets is −KL, so 0 is exact; the lower side includes the ε that made z, the upper side leaves it
-out, and both carry a standard error of 2,000 draws. The paper's estimator (100 draws, 10,000 shared ε, the
+out, and both carry a standard error of 2,048 draws. The paper's estimator (100 draws, 10,000 shared ε, the
 generating one left out) is biased upwards. <em>recovered</em> is the share of the gradient of I(z;ε) that
 the reverse sampler recovers (1 is unbiased); <em>moved</em> the share of i-SIR weight that leaves the start;
 k-hat uses the estimate of log q from above. Seconds include compilation and exclude evaluation; all seeds
