@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from uivi import _checks
 from uivi._types import Draw, Key
 from uivi.families.base import AbstractFamily
-from uivi.families.explicit import ExplicitGaussian
+from uivi.families.explicit import AbstractExplicit
 from uivi.families.semi_implicit import SemiImplicit
 from uivi.reverse.proposals import FittedProposal, FromMixing
 from uivi.targets.base import AbstractTarget, log_density_at
@@ -222,8 +222,8 @@ def _mean_log_prob(family: SemiImplicit, z: Array, mixing: Array) -> Array:
     return jax.lax.map(one, z, batch_size=8) - jnp.log(mixing.shape[0])
 
 
-def _need_known(family: AbstractFamily) -> ExplicitGaussian:
-    if isinstance(family, ExplicitGaussian):
+def _need_known(family: AbstractFamily) -> AbstractExplicit:
+    if isinstance(family, AbstractExplicit):
         return family
     raise TypeError(f"expected a family with a density or a SemiImplicit, got {type(family).__name__}")
 

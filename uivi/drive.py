@@ -2,10 +2,11 @@
 
 import contextlib
 import dataclasses
+import math
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -14,13 +15,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from uivi import _checks, bounds, loop
+from uivi import _checks, loop
 from uivi._types import Status
 from uivi.checkpoint import Checkpoints
+from uivi.monitor import AbstractMonitor
 from uivi.progress import Reporter
 
 NUM_RECORDS = 200
 NUM_BOUNDS = 20
+"""How often a fit of a plain density looks at its ELBO."""
+
+
+@dataclasses.dataclass
+class Best:
+    """The best state of each fit so far, and its value."""
+
+    state: loop.FitState
+    values: list[float]
 
 
 @dataclasses.dataclass
@@ -32,12 +43,20 @@ class Driven:
         status: one for each fit.
         history: columns of equal length; a stacked run has a list per row.
         seconds: spent in updates, compilation included, evaluation excluded.
+        best: the states to use instead of `state`, where the best on a monitor's column was asked for.
     """
 
     state: loop.FitState
     status: list[Status]
     history: dict[str, list[Any]]
     seconds: float
+    best: Best | None = None
+
+    @property
+    def chosen(self) -> loop.FitState:
+        """The state to judge and to use: the best or the last one, its parameters averaged if asked for."""
+        state = self.state if self.best is None else self.best.state
+        return loop.averaged(state)
 
 
 def drive(
@@ -47,24 +66,38 @@ def drive(
     *,
     reporter: Reporter,
     checkpoints: Checkpoints | None = None,
+    monitors: Sequence[AbstractMonitor] = (),
+    keep_best: str | None = None,
 ) -> Driven:
     """Update `state` until `num_steps` are done, resuming from a checkpoint if there is one.
 
-    Records are taken every `num_steps / 200` updates whatever the clock says, and update t depends on
-    `fold_in(key, t)` alone, so an interrupted and resumed run ends bit-equal with an uninterrupted one.
+    Records are taken every `num_steps / 200` updates (more often if a monitor asks) whatever the clock says, and
+    update t depends on the key and t alone, so an interrupted and resumed run ends bit-equal with an
+    uninterrupted one.
+
+    Args:
+        method: estimator and optimiser.
+        state: of one fit, or of several stacked ones.
+        num_steps: in all.
+        reporter: told of every chunk.
+        checkpoints: where to save, or None.
+        monitors: see `AbstractMonitor`.
+        keep_best: a monitor's column; the final state is that of its largest value, for each fit by itself.
     """
     _checks.positive_int("num_steps", num_steps)
     run = Driven(state, [Status.RUNNING] * state.step.size, {}, 0.0)
+    if keep_best:
+        run.best = Best(jax.tree.map(_copy, state), [-math.inf] * state.step.size)
     with checkpoints.locked() if checkpoints else contextlib.nullcontext(), _interrupts() as stop:
         if checkpoints:
             _restore(run, checkpoints)
-        _until_done(run, method, num_steps, reporter, checkpoints, stop)
+        _until_done(run, method, num_steps, reporter, checkpoints, stop, monitors, keep_best)
     return run
 
 
-def _until_done(run: Driven, method, num_steps: int, reporter, checkpoints, stop) -> None:
-    chunk = max(1, num_steps // NUM_RECORDS)
-    saved_at, bound = time.monotonic(), ""
+def _until_done(run: Driven, method, num_steps: int, reporter, checkpoints, stop, monitors, keep_best) -> None:
+    chunk = _chunk(num_steps, monitors)
+    saved_at, words = time.monotonic(), ""
     while (done := _step(run)) < num_steps:
         began = time.monotonic()
         size = min(chunk - done % chunk, num_steps - done)
@@ -73,11 +106,14 @@ def _until_done(run: Driven, method, num_steps: int, reporter, checkpoints, stop
         run.seconds += elapsed
         done += size
         row = {"step": done, **info.mean._asdict(), "skipped": info.skipped, "seconds": run.seconds}
-        if (done // chunk) % max(1, NUM_RECORDS // NUM_BOUNDS) == 0 or done >= num_steps:
-            row |= _monitor(method, run.state)
-            bound = _in_words(row)
+        due = [m for m in monitors if done % m.every == 0 or done >= num_steps]
+        if due:
+            seen = _look(due, method, run.state)
+            row |= seen
+            words = _in_words(seen) or words
+            _keep(run, seen, keep_best)
         _record(run.history, row)
-        reporter.update(done, size / elapsed, bound)
+        reporter.update(done, size / elapsed, words)
         bad = _failed(run.state, info.skipped, size)
         finished = done >= num_steps or np.all(bad) or stop.is_set()
         if finished:
@@ -91,6 +127,45 @@ def _until_done(run: Driven, method, num_steps: int, reporter, checkpoints, stop
             return
 
 
+def _chunk(num_steps: int, monitors: Sequence[AbstractMonitor]) -> int:
+    """Updates between two records: at most `num_steps / 200`, and a divisor of every monitor's interval."""
+    most = max(1, num_steps // NUM_RECORDS)
+    common = math.gcd(*(monitor.every for monitor in monitors)) or most
+    return max(size for size in range(1, most + 1) if common % size == 0)
+
+
+def _look(monitors: list[AbstractMonitor], method: loop.Method, state: loop.FitState) -> dict[str, Any]:
+    """The columns of the monitors: numbers for a single fit, lists for stacked ones."""
+    fits = [loop.averaged(fit) for fit in loop.unstack(state)]
+    seen = {}
+    for monitor in monitors:
+        values = [{k: float(v) for k, v in monitor(method, fit).items()} for fit in fits]
+        for name in values[0]:
+            column = [v[name] for v in values]
+            seen[name] = column if state.step.ndim else column[0]
+    return seen
+
+
+def _keep(run: Driven, seen: dict[str, Any], column: str | None) -> None:
+    """Remember the fits whose value in `column` is the best so far."""
+    if column not in seen or run.best is None:
+        return
+    values = np.atleast_1d(seen[column])
+    better = values > np.asarray(run.best.values)
+    if not better.any():
+        return
+    mask = jnp.asarray(better)
+
+    def pick(new, old):
+        if not eqx.is_array(new):
+            return new
+        wide = mask.reshape(mask.shape + (1,) * (new.ndim - 1)) if run.state.step.ndim else mask[0]
+        return jnp.where(wide, new, old)
+
+    state = jax.tree.map(pick, run.state, run.best.state)
+    run.best = Best(state, np.where(better, values, run.best.values).tolist())
+
+
 def _step(run: Driven) -> int:
     return int(np.max(np.asarray(run.state.step)))
 
@@ -98,15 +173,27 @@ def _step(run: Driven) -> int:
 def _save(run: Driven, checkpoints: Checkpoints) -> None:
     status = [s.name for s in run.status]
     extra = {"history": run.history, "seconds": run.seconds, "status": status}
-    checkpoints.save(run.state, _step(run), extra)
+    saved: Any = run.state
+    if run.best:
+        saved, extra["best"] = (run.state, run.best.state), run.best.values
+    checkpoints.save(saved, _step(run), extra)
 
 
 def _restore(run: Driven, checkpoints: Checkpoints) -> None:
-    restored = checkpoints.restore(run.state)
-    if restored:
-        run.state, extra = restored
-        run.history, run.seconds = extra["history"], extra["seconds"]
-        run.status = [Status[name] for name in extra["status"]]
+    restored = checkpoints.restore((run.state, run.best.state) if run.best else run.state)
+    if restored is None:
+        return
+    state, extra = restored
+    if run.best:
+        run.state, run.best = state[0], Best(state[1], extra["best"])
+    else:
+        run.state = state
+    run.history, run.seconds = extra["history"], extra["seconds"]
+    run.status = [Status[name] for name in extra["status"]]
+
+
+def _copy(leaf: Any) -> Any:
+    return jnp.array(leaf) if eqx.is_array(leaf) else leaf
 
 
 def _record(history: dict[str, list[Any]], row: dict[str, Any]) -> None:
@@ -125,31 +212,13 @@ def _failed(state: loop.FitState, skipped: Array, size: int) -> np.ndarray:
     return np.atleast_1d(~np.asarray(finite) | (np.asarray(skipped) > size / 2))
 
 
-def _monitor(method: loop.Method, state: loop.FitState) -> dict[str, Any]:
-    """A cheap ELBO from below, for the progress bar and the history."""
-    if state.family.context_dim or state.target.num_sites > 1:
-        return {}
-    mean, stderr = _monitored(method, state)
-    return {"elbo_lower": mean, "elbo_lower_stderr": stderr}
-
-
-@eqx.filter_jit
-def _monitored(method: loop.Method, state: loop.FitState) -> tuple[Array, Array]:
-    def one(state: loop.FitState) -> tuple[Array, Array]:
-        key = jax.random.fold_in(state.key, -1 - state.step)
-        proposal = method.estimator.fitted_proposal(state.est_state)
-        e = bounds.evaluate(key, state.family, state.target, 256, 256, proposal)
-        terms = e.log_p - e.log_q_high
-        return jnp.mean(terms), jnp.std(terms) / 16
-
-    return eqx.filter_vmap(one)(state) if state.step.ndim else one(state)
-
-
-def _in_words(row: dict[str, Any]) -> str:
-    if "elbo_lower" not in row:
-        return ""
-    mean, stderr = np.atleast_1d(row["elbo_lower"]), np.atleast_1d(row["elbo_lower_stderr"])
-    return f"ELBO ≥ {np.median(mean):.3f} ± {np.median(stderr):.3f}"
+def _in_words(seen: dict[str, Any]) -> str:
+    """The first value and its standard error, for the progress bar; the median over stacked fits."""
+    for name, value in seen.items():
+        if f"{name}_stderr" in seen:
+            stderr = seen[f"{name}_stderr"]
+            return f"{name} {np.median(value):.3f} ± {np.median(stderr):.3f}"
+    return ""
 
 
 @contextlib.contextmanager

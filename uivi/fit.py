@@ -13,9 +13,10 @@ from jaxtyping import Array, PyTree
 from uivi import _checks, _serial, loop, presets
 from uivi._types import Key
 from uivi.checkpoint import Checkpoints
-from uivi.drive import Driven, drive
+from uivi.drive import NUM_BOUNDS, NUM_RECORDS, Driven, drive
 from uivi.estimators.base import AbstractEstimator
 from uivi.families.base import AbstractFamily
+from uivi.monitor import AbstractMonitor, ElboMonitor
 from uivi.posterior import Posterior
 from uivi.precheck import check_target
 from uivi.progress import reporter
@@ -80,13 +81,29 @@ def fit(
         config = [family, target, estimator, schedule, bits]
         checkpoints = Checkpoints(checkpoint, _serial.fingerprint(config))
     with reporter(num_steps, show=progress) as shown:
-        driven = drive(method, state, num_steps, reporter=shown, checkpoints=checkpoints)
+        driven = drive(
+            method,
+            state,
+            num_steps,
+            reporter=shown,
+            checkpoints=checkpoints,
+            monitors=default_monitors(family, target, num_steps),
+        )
     return posteriors(driven, estimator, example)[0]
+
+
+def default_monitors(
+    family: AbstractFamily, target: AbstractTarget, num_steps: int
+) -> tuple[AbstractMonitor, ...]:
+    """The ELBO from below, 20 times; nothing for amortised families."""
+    if family.context_dim or target.num_sites > 1:
+        return ()
+    return (ElboMonitor(max(1, num_steps // NUM_RECORDS) * max(1, NUM_RECORDS // NUM_BOUNDS)),)
 
 
 def posteriors(driven: Driven, estimator: AbstractEstimator, example: PyTree) -> list[Posterior]:
     """One posterior for each fit of a (possibly stacked) run."""
-    states = loop.unstack(driven.state)
+    states = loop.unstack(driven.chosen)
     made = []
     for i, (state, status) in enumerate(zip(states, driven.status, strict=True)):
         history = driven.history

@@ -11,6 +11,7 @@ from jaxtyping import Array, PyTree
 from uivi._types import Info, Key
 from uivi.estimators.base import AbstractEstimator
 from uivi.families.base import AbstractFamily
+from uivi.optim import AveragedState
 from uivi.targets.base import AbstractTarget
 
 
@@ -51,9 +52,9 @@ def init(key: Key, method: Method, family: AbstractFamily, target: AbstractTarge
 
 def step(method: Method, state: FitState) -> tuple[FitState, Info, Array]:
     """One update. A non-finite gradient changes nothing but the counters, and is reported."""
-    sites_key, key = jax.random.split(jax.random.fold_in(state.key, state.step))
+    _, key = jax.random.split(jax.random.fold_in(state.key, state.step))
     params = (state.family, state.target)
-    sites = state.target.sites(sites_key, state.step)
+    sites = state.target.sites(sites_key(state), state.step)
     estimate = method.estimator.estimate(key, params, sites, state.step, state.est_state)
     trained = eqx.filter(params, eqx.is_inexact_array)
     updates, opt_state = method.optimizer.update(estimate.grads, state.opt_state, trained)
@@ -63,6 +64,11 @@ def step(method: Method, state: FitState) -> tuple[FitState, Info, Array]:
     kept = jax.tree.map(lambda a, b: jnp.where(finite, a, b) if eqx.is_inexact_array(a) else a, new, state)
     kept = eqx.tree_at(lambda s: s.step, kept, state.step + 1)
     return _strongly_typed(kept), estimate.info, ~finite
+
+
+def sites_key(state: FitState) -> Key:
+    """The key that a target shuffles its data with: one for the whole fit."""
+    return jax.random.fold_in(jax.random.fold_in(state.key, 2**31 - 1), 0)
 
 
 def run(method: Method, state: FitState, num_steps: int) -> tuple[FitState, ChunkInfo]:
@@ -94,6 +100,14 @@ def _run(method: Method, state: FitState, num_steps: Array) -> tuple[FitState, C
     count = jnp.maximum(num_steps, 1).astype(float)
     mean = jax.tree.map(lambda x: x / count, info)
     return eqx.combine(arrays, static), ChunkInfo(mean, skipped)
+
+
+def averaged(state: FitState) -> FitState:
+    """The state to evaluate: with the averaged parameters if the optimiser keeps an average."""
+    if not isinstance(state.opt_state, AveragedState):
+        return state
+    family, target = eqx.combine(state.opt_state.average, (state.family, state.target))
+    return eqx.tree_at(lambda s: (s.family, s.target), state, (family, target))
 
 
 def stack(states: list[FitState]) -> FitState:

@@ -13,7 +13,7 @@ from scipy.stats import qmc
 
 from uivi._types import Key
 from uivi.families.base import AbstractFamily
-from uivi.families.explicit import ExplicitGaussian
+from uivi.families.explicit import AbstractExplicit
 from uivi.families.mixing import AbstractMixing
 from uivi.families.semi_implicit import SemiImplicit
 from uivi.targets.toys import AbstractToy
@@ -74,7 +74,7 @@ def _grid_around(draws: np.ndarray, spacing: float, cell: float = 0.5) -> tuple[
 
 
 def _log_marginal(family: AbstractFamily, log2_mixing: int):
-    if isinstance(family, ExplicitGaussian):
+    if isinstance(family, AbstractExplicit):
         return jax.jit(jax.vmap(family.log_prob))
     if not isinstance(family, SemiImplicit):
         raise TypeError(f"expected an explicit or semi-implicit family, got {type(family).__name__}")

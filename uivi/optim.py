@@ -63,8 +63,8 @@ def paper_rmsprop(
 ) -> optax.GradientTransformation:
     """The paper's optimiser: separate rates for network, scale and model; ×`decay` every `decay_every`.
 
-    A parameter belongs to the scale if its path holds a field called `scale`, to the model if it is the
-    target's, else to the network. Scales are kept above `floor` (a `LogScale` is positive by itself).
+    A parameter belongs to the scale if its path holds a field called `scale` or `scale_net`, to the model if it
+    is the target's, else to the network. Raw scales are kept above `floor`.
     """
     _checks.positive_int("decay_every", decay_every)
     _checks.positive_float("scale_rate", scale_rate)
@@ -84,11 +84,46 @@ def label_parameters(params: PyTree) -> PyTree:
 
     def label(path, _):
         names = [getattr(entry, "name", None) for entry in path]
+        if "scale_net" in names:
+            return "log_scale"
         if "scale" in names:
             return "log_scale" if names[-1] == "log_value" else "scale"
         return "model" if getattr(path[0], "idx", 0) == 1 else "network"
 
     return jax.tree_util.tree_map_with_path(label, params)
+
+
+class AveragedState(NamedTuple):
+    """The inner optimiser's state and the running average of the parameters."""
+
+    inner: PyTree
+    count: Array
+    average: PyTree
+
+
+def averaged(inner: optax.GradientTransformation, decay: float = 0.999) -> optax.GradientTransformation:
+    """Keep an exponential average of the parameters beside the updates of `inner` (Polyak & Juditsky 1992).
+
+    Updates are those of `inner`; `loop.averaged` puts the average in place of the parameters. In the
+    beginning the average follows faster: its weight is at most (1 + t)/(10 + t).
+    """
+    if not 0 < decay < 1:
+        raise ValueError(f"expected `decay` between 0 and 1, got {decay}")
+
+    def init(params):
+        return AveragedState(inner.init(params), jnp.zeros((), jnp.int32), params)
+
+    def update(updates, state, params=None):
+        if params is None:
+            raise ValueError("averaged needs the parameters: pass them to update()")
+        updates, inner_state = inner.update(updates, state.inner, params)
+        count = state.count.astype(float)
+        keep = jnp.minimum(decay, (1 + count) / (10 + count))
+        blend = lambda a, p, u: a + (1 - keep).astype(p.dtype) * (p + u - a)  # noqa: E731
+        average = jax.tree.map(blend, state.average, params, updates)
+        return updates, AveragedState(inner_state, state.count + 1, average)
+
+    return optax.GradientTransformation(init, update)
 
 
 def adam_cosine(

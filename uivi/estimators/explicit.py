@@ -9,7 +9,7 @@ from uivi import _checks
 from uivi._types import Estimate, Key
 from uivi.estimators.base import AbstractEstimator, Batch, Params, info_without_chain
 from uivi.families.base import AbstractFamily
-from uivi.families.explicit import ExplicitGaussian, frozen
+from uivi.families.explicit import AbstractExplicit, frozen
 from uivi.targets.base import AbstractTarget
 
 
@@ -71,7 +71,7 @@ def _estimate(key: Key, params: Params, sites: PyTree, state: tuple, num_draws: 
 
 
 def _need_density(method: AbstractEstimator, family: AbstractFamily) -> tuple:
-    if not isinstance(family, ExplicitGaussian):
+    if not isinstance(family, AbstractExplicit):
         raise TypeError(
             f"expected a family with a density for {type(method).__name__}, got "
             f"{type(family).__name__}: use uivi.ExplicitGaussian, or uivi.UIVI for this family"

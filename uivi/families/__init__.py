@@ -14,15 +14,16 @@ from uivi.families.conditionals import (
     RawScale,
     Reparameterised,
 )
-from uivi.families.explicit import ExplicitGaussian
+from uivi.families.explicit import AbstractExplicit, ExplicitGaussian, TwoNetGaussian
 from uivi.families.linear_gaussian import LinearGaussian
 from uivi.families.mixing import AbstractMixing, StandardNormal, Uniform
-from uivi.families.networks import MLP, authors_init, he_init, small_init
+from uivi.networks import MLP, authors_init, he_init, small_init
 from uivi.families.semi_implicit import SemiImplicit
 
 __all__ = [
     "MLP",
     "AbstractConditional",
+    "AbstractExplicit",
     "AbstractFamily",
     "AbstractMixing",
     "AbstractScale",
@@ -39,6 +40,7 @@ __all__ = [
     "Reparameterised",
     "SemiImplicit",
     "StandardNormal",
+    "TwoNetGaussian",
     "Uniform",
     "authors_init",
     "he_init",

@@ -1,4 +1,4 @@
-"""The explicit Gaussian family: mean-field, or the encoder of a standard VAE."""
+"""Explicit Gaussian families: mean-field, or the encoder of a standard VAE."""
 
 import equinox as eqx
 import jax
@@ -8,11 +8,29 @@ from jaxtyping import Array, Float
 from uivi._types import Context, Draw, Key, Latent, Scalar
 from uivi.families.base import AbstractFamily
 from uivi.families.conditionals.location_scale import normal_log_prob
-from uivi.families.networks import MLP
+from uivi.networks import MLP
 
 
-class ExplicitGaussian(AbstractFamily):
-    """q(z) = N(loc, diag(scale²)) with an exact `log_prob`, free or amortised.
+class AbstractExplicit(AbstractFamily):
+    """q(z) = N(loc, diag(scale²)) with an exact `log_prob`, free or amortised."""
+
+    def parameters(self, context: Context = None) -> tuple[Latent, Latent]:
+        """Location and log scale."""
+        raise NotImplementedError
+
+    def sample(self, key: Key, context: Context = None) -> Draw:
+        """Z = loc + scale u; the draw has an empty ε."""
+        loc, log_scale = self.parameters(context)
+        z = loc + jnp.exp(log_scale) * jax.random.normal(key, loc.shape)
+        return Draw(z, jnp.zeros((0,), loc.dtype))
+
+    def log_prob(self, z: Latent, context: Context = None) -> Scalar:
+        """Exact log q(z)."""
+        return normal_log_prob(z, *self.parameters(context))
+
+
+class ExplicitGaussian(AbstractExplicit):
+    """Location and log scale free, or from one network.
 
     `encoder` is a network of the context with 2D outputs, or the free vector of these outputs
     (locations, then log scales).
@@ -40,23 +58,44 @@ class ExplicitGaussian(AbstractFamily):
         """Location and log scale."""
         outputs = self.encoder
         if isinstance(outputs, MLP):
-            if context is None:
-                raise ValueError(f"expected a context of shape ({self.context_dim},), got None")
-            outputs = outputs(context)
+            outputs = outputs(_need_context(context, self.context_dim))
         loc, log_scale = jnp.split(outputs, 2)
         return loc, log_scale
 
-    def sample(self, key: Key, context: Context = None) -> Draw:
-        """Z = loc + scale u; the draw has an empty ε."""
-        loc, log_scale = self.parameters(context)
-        z = loc + jnp.exp(log_scale) * jax.random.normal(key, loc.shape)
-        return Draw(z, jnp.zeros((0,), loc.dtype))
 
-    def log_prob(self, z: Latent, context: Context = None) -> Scalar:
-        """Exact log q(z)."""
-        return normal_log_prob(z, *self.parameters(context))
+class TwoNetGaussian(AbstractExplicit):
+    """N(μ(x), diag(softplus(s(x))²)) with separate networks: the paper's standard VAE (Section 4.3)."""
+
+    loc_net: MLP
+    scale_net: MLP
+
+    def __check_init__(self):
+        sizes = [(n.noise_dim, n.out_dim) for n in (self.loc_net, self.scale_net)]
+        if sizes[0] != sizes[1]:
+            raise ValueError(f"expected two networks with the same inputs and outputs, got {sizes}")
+
+    @property
+    def dim(self) -> int:
+        """D."""
+        return self.loc_net.out_dim
+
+    @property
+    def context_dim(self) -> int:
+        """C."""
+        return self.loc_net.noise_dim
+
+    def parameters(self, context: Context = None) -> tuple[Latent, Latent]:
+        """Location and log scale."""
+        x = _need_context(context, self.context_dim)
+        return self.loc_net(x), jnp.log(jax.nn.softplus(self.scale_net(x)))
 
 
 def frozen(module: eqx.Module) -> eqx.Module:
     """The module with `stop_gradient` on every array leaf."""
     return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_array(x) else x, module)
+
+
+def _need_context(context: Context, size: int) -> Float[Array, "C"]:
+    if context is None:
+        raise ValueError(f"expected a context of shape ({size},), got None")
+    return context

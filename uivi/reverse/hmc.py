@@ -14,6 +14,9 @@ from uivi.reverse.base import AbstractReverseSampler, rejected_nonfinite, unifor
 from uivi.reverse.step_size import AbstractStepSize, AdaptBetween
 
 
+UNROLL_LEAPFROGS, UNROLL_TRANSITIONS = 1, 1
+
+
 class _Chain(NamedTuple):
     eps: Array
     log_density: Array
@@ -60,7 +63,7 @@ class HMC(AbstractReverseSampler):
         total = self.num_burnin + self.num_draws
         start = _Chain(draw.eps, *density(draw.eps), state)
         xs = (jax.random.split(key, total), jnp.arange(total) < self.num_burnin)
-        end, (eps, probability, bad) = jax.lax.scan(transition, start, xs)
+        end, (eps, probability, bad) = jax.lax.scan(transition, start, xs, unroll=UNROLL_TRANSITIONS)
         weights = uniform_log_weights(self.num_draws, eps.dtype)
         acceptance = jnp.mean(probability)
         info = ReverseInfo(acceptance, jnp.full_like(acceptance, jnp.nan), jnp.sum(bad))
@@ -87,7 +90,9 @@ class HMC(AbstractReverseSampler):
             return eps, momentum + 0.5 * step * gradient, value, gradient
 
         carry = (chain.eps, momentum, chain.log_density, chain.gradient)
-        eps, end_momentum, value, gradient = jax.lax.fori_loop(0, self.num_leapfrog, leapfrog, carry)
+        eps, end_momentum, value, gradient = jax.lax.fori_loop(
+            0, self.num_leapfrog, leapfrog, carry, unroll=UNROLL_LEAPFROGS
+        )
         gain = value - chain.log_density + 0.5 * jnp.sum(momentum**2 - end_momentum**2)
         gain = jnp.where(jnp.isfinite(gain), gain, -jnp.inf)
         probability = jnp.exp(jnp.minimum(gain, 0.0))

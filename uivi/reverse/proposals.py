@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, PyTree
 from uivi import _checks
 from uivi._types import Draw, Key, Scalar
 from uivi.families.mixing import AbstractMixing
-from uivi.families.networks import MLP, he_init
+from uivi.networks import MLP, he_init
 from uivi.families.semi_implicit import SemiImplicit
 
 

@@ -1,16 +1,23 @@
 """Targets: what a family is fitted to."""
 
 from uivi.targets.base import AbstractGlobalTarget, AbstractSamplable, AbstractTarget, log_density_at
+from uivi.targets.data import Rows, minibatch
 from uivi.targets.density import Density
+from uivi.targets.regression import SoftmaxRegression
 from uivi.targets.toys import Banana, Multimodal, XShaped
+from uivi.targets.vae import BernoulliVAE
 
 __all__ = [
     "AbstractGlobalTarget",
     "AbstractSamplable",
     "AbstractTarget",
     "Banana",
+    "BernoulliVAE",
     "Density",
     "Multimodal",
+    "Rows",
+    "SoftmaxRegression",
     "XShaped",
     "log_density_at",
+    "minibatch",
 ]

@@ -25,7 +25,7 @@ class AbstractTarget(eqx.Module):
         raise NotImplementedError
 
     def sites(self, key: Key, step: Array) -> PyTree:
-        """The sites of update number `step`, stacked on a leading axis B."""
+        """The sites of update number `step`, stacked on a leading axis B; `key` is the same at every step."""
         raise NotImplementedError
 
     def context(self, site: PyTree) -> Context:
@@ -35,6 +35,10 @@ class AbstractTarget(eqx.Module):
     def log_joint(self, z: Latent, site: PyTree) -> Scalar:
         """Log p(x, z) at one site."""
         raise NotImplementedError
+
+    def log_density(self, z: Latent) -> Scalar:
+        """Log p(x, z) on all the data; only of a target with a single site."""
+        raise NotImplementedError(f"{type(self).__name__} has many sites: it has no single log density")
 
 
 class AbstractGlobalTarget(AbstractTarget):
@@ -54,6 +58,10 @@ class AbstractGlobalTarget(AbstractTarget):
         """None."""
         del site
 
+    def log_density(self, z: Latent) -> Scalar:
+        """The same as at the one site."""
+        return self.log_joint(z, ())
+
 
 class AbstractSamplable(eqx.Module):
     """A target that can be sampled exactly and whose log_joint is normalised."""
@@ -64,6 +72,5 @@ class AbstractSamplable(eqx.Module):
 
 
 def log_density_at(target: AbstractTarget, draws: Float[Array, "S D"]) -> Float[Array, "S"]:
-    """Log p at many z of a target with a single site."""
-    site = jax.tree.map(lambda x: x[0], target.sites(jax.random.key(0), jax.numpy.zeros((), int)))
-    return jax.vmap(lambda z: target.log_joint(z, site))(draws)
+    """Log p at many z of a target with a single site, on all its data."""
+    return jax.vmap(target.log_density)(draws)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import equinox as eqx
 
 from uivi._types import Context, Key, Latent, Noise, Scalar
-from uivi.families.networks import MLP
+from uivi.networks import MLP
 
 
 class AbstractConditional(eqx.Module):

@@ -9,7 +9,7 @@ from uivi import _checks
 from uivi._types import Context, Key, Latent, Noise, Scalar
 from uivi.families.conditionals.base import AbstractNetConditional
 from uivi.families.conditionals.scales import AbstractScale
-from uivi.families.networks import MLP
+from uivi.networks import MLP
 
 
 def normal_log_prob(z: Latent, loc: Latent, log_scale: Latent) -> Scalar:

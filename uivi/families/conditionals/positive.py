@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from uivi._types import Context, Key, Latent, Noise, Scalar
 from uivi.families.conditionals.base import AbstractNetConditional
-from uivi.families.networks import MLP
+from uivi.networks import MLP
 
 
 class Exponential(AbstractNetConditional):

@@ -7,7 +7,7 @@ from jaxtyping import Array
 
 from uivi._types import Context, Key, Latent, Noise, Scalar
 from uivi.families.conditionals.base import AbstractNetConditional
-from uivi.families.networks import MLP
+from uivi.networks import MLP
 
 
 class Reparameterised(AbstractNetConditional):

@@ -1,4 +1,4 @@
-"""The two recipes: `default`, the best we can prove, and `paper`, faithful to its constants."""
+"""Recipes for any density, and the paper's for the toys (Section 4.1)."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ from uivi.families import (
     MLP,
     AbstractFamily,
     Affine,
-    ExplicitGaussian,
+    AbstractExplicit,
     Gaussian,
     NetGaussian,
     RawScale,
@@ -56,7 +56,7 @@ def default_family(
 
 def default_estimator(family: AbstractFamily) -> AbstractEstimator:
     """UIVI with learned i-SIR for semi-implicit families, sticking the landing for explicit ones."""
-    return StickingTheLanding() if isinstance(family, ExplicitGaussian) else UIVI()
+    return StickingTheLanding() if isinstance(family, AbstractExplicit) else UIVI()
 
 
 def default_optimizer(num_steps: int) -> optax.GradientTransformation:

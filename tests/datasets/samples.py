@@ -1,0 +1,159 @@
+"""Data sets of a few rows in every format, with the readers and the layout of the real ones."""
+
+import dataclasses
+import gzip
+import hashlib
+import io
+import struct
+import zipfile
+from typing import NamedTuple
+
+import numpy as np
+import scipy.io
+
+from uivi.datasets import DATASETS, Spec
+from uivi.datasets.base import Part, Source
+
+RNG = np.random.default_rng(0)
+
+
+class Sample(NamedTuple):
+    spec: Spec  # with two mirrors, `a` and `b`, for every download
+    files: dict[str, bytes]  # below a data directory
+    served: dict[str, bytes]  # by a mirror
+    arrays: dict[str, np.ndarray]  # what `load` must return
+
+
+def sha(content) -> str:
+    return hashlib.sha256(content if isinstance(content, bytes) else np.ascontiguousarray(content)).hexdigest()
+
+
+def npz(**arrays) -> bytes:
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def idx(array) -> bytes:
+    return bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+
+
+def mat(**arrays) -> bytes:
+    buffer = io.BytesIO()
+    scipy.io.savemat(buffer, arrays)
+    return buffer.getvalue()
+
+
+def zipped(members: dict[str, bytes | str]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    return buffer.getvalue()
+
+
+def text(rows) -> str:
+    return "".join(" ".join(str(value) for value in np.atleast_1d(row)) + "\n" for row in rows)
+
+
+def images(name: str) -> tuple[dict, dict, dict, dict]:
+    raw = {
+        "train.x": RNG.integers(0, 256, (6, 4, 4), np.uint8),
+        "train.y": RNG.integers(0, 10, 6, np.uint8),
+        "test.x": RNG.integers(0, 256, (3, 4, 4), np.uint8),
+        "test.y": RNG.integers(0, 10, 3, np.uint8),
+    }
+    paths = dict(zip(raw, (file.path for file in DATASETS[name].files), strict=True))
+    files = {paths[part]: gzip.compress(idx(array)) for part, array in raw.items()}
+    served = {path.rpartition("/")[2]: body for path, body in files.items()}
+    arrays = {p: a.astype(np.int32) if p.endswith("y") else a.reshape(len(a), -1) for p, a in raw.items()}
+    return files, served, arrays, {part: sha(idx(array)) for part, array in raw.items()}
+
+
+def binarized() -> tuple[dict, dict, dict, dict]:
+    sizes = {"train": 5, "valid": 3, "test": 2}
+    arrays = {f"{split}.x": RNG.integers(0, 2, (n, 16), np.uint8) for split, n in sizes.items()}
+    packed = npz(**{part[:-2]: np.packbits(array, axis=1) for part, array in arrays.items()})
+    served = {f"binarized_mnist_{part[:-2]}.amat": text(a).encode() for part, a in arrays.items()}
+    files = {"binarized-mnist/binarized_mnist_packed.npz": packed}
+    return files, served, arrays, {part: sha(array) for part, array in arrays.items()}
+
+
+def features(low: int, high: int, dtype) -> dict[str, np.ndarray]:
+    return {
+        "train.x": RNG.uniform(-1, 1, (6, 7)).astype(dtype),
+        "train.y": RNG.integers(low, high + 1, 6),
+        "test.x": RNG.uniform(-1, 1, (3, 7)).astype(dtype),
+        "test.y": RNG.integers(low, high + 1, 3),
+    }
+
+
+def from_zero(arrays: dict, first: int) -> dict[str, np.ndarray]:
+    return {p: (a - first).astype(np.int32) if p.endswith("y") else a for p, a in arrays.items()}
+
+
+def hapt_members(arrays: dict, prefix: str = "") -> dict[str, str]:
+    return {
+        f"{prefix}Train/X_train.txt": text(arrays["train.x"]),
+        f"{prefix}Train/y_train.txt": text(arrays["train.y"]),
+        f"{prefix}Test/X_test.txt": text(arrays["test.x"]),
+        f"{prefix}Test/y_test.txt": text(arrays["test.y"]),
+        f"{prefix}README.txt": "not data",
+    }
+
+
+def hapt() -> tuple[dict, dict, dict, dict]:
+    arrays = features(1, 12, np.float32)
+    body = zipped(hapt_members(arrays, "HAPT Data Set/"))
+    return {"hapt/hapt.zip": body}, {"hapt.zip": body}, from_zero(arrays, 1), dict.fromkeys(arrays)
+
+
+def keyed(arrays: dict) -> dict[str, np.ndarray]:
+    return {f"{'X' if part.endswith('x') else 'y'}_{part[:-2]}": array for part, array in arrays.items()}
+
+
+def recomputed() -> tuple[dict, dict, dict, dict]:
+    arrays = features(1, 12, np.float32)
+    arrays = {part: a.astype(np.int8) if part.endswith("y") else a for part, a in arrays.items()}
+    hashes = {part: sha(array) for part, array in arrays.items()}
+    return {"hapt/hapt_recomputed.npz": npz(**keyed(arrays))}, {}, from_zero(arrays, 1), hashes
+
+
+def waveform() -> tuple[dict, dict, dict, dict]:
+    arrays = features(0, 1, np.float64)
+    body = mat(**keyed({p: a.astype(np.uint8)[None] if p.endswith("y") else a for p, a in arrays.items()}))
+    hashes = {part: sha(array.astype(np.float64)) for part, array in arrays.items()}
+    return {"waveform/waveform.mat": body}, {"waveform.mat": body}, from_zero(arrays, 0), hashes
+
+
+MAKERS = {
+    "mnist": lambda: images("mnist"),
+    "fashion-mnist": lambda: images("fashion-mnist"),
+    "binarized-mnist": binarized,
+    "hapt": hapt,
+    "hapt-recomputed": recomputed,
+    "waveform": waveform,
+}
+
+
+def sample(name: str, base: str = "http://127.0.0.1:9") -> Sample:
+    """The data set `name` in small: same files and readers, other shapes, checksums and mirrors."""
+    files, served, arrays, hashes = MAKERS[name]()
+    parts = {part: Part(array.shape, hashes[part]) for part, array in arrays.items()}
+
+    def mirrors(source: Source, path: str) -> tuple[str, ...]:
+        filename = path.rpartition("/")[2] if name == "hapt" else source.urls[0].rpartition("/")[2]
+        return tuple(f"{base}/{mirror}/{filename}" for mirror in "ab")
+
+    small = tuple(
+        dataclasses.replace(
+            file,
+            parts={part: parts[part] for part in file.parts},
+            sources=tuple(
+                Source(mirrors(source, file.path), source.read, {part: parts[part] for part in source.parts})
+                for source in file.sources
+            ),
+        )
+        for file in DATASETS[name].files
+    )
+    return Sample(dataclasses.replace(DATASETS[name], files=small), files, served, arrays)

@@ -1,0 +1,59 @@
+"""The command line of the data sets: `uivi data list`, `get` and `verify`."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from uivi import datasets
+from uivi.datasets import DATASETS, Spec, State
+
+app = typer.Typer(no_args_is_help=True, help="Find, download and check the data sets.")
+console = Console()
+
+COLOURS = {State.FOUND: "green", State.MISSING: "yellow", State.CORRUPT: "bold red"}
+
+
+@app.command("list")
+def list_datasets() -> None:
+    """Show the data sets, their sizes and where they are; nothing is read or downloaded."""
+    table = Table("name", "what", "sizes", "where", title="data sets")
+    for name, spec in DATASETS.items():
+        paths = datasets.find(name)
+        absent = f"not here: uivi data get {name}" if spec.public else "not here, not public: set UIVI_DATA"
+        table.add_row(
+            name, escape(spec.description), _sizes(spec), escape(str(paths[0].parent)) if paths else absent
+        )
+    console.print(table)
+
+
+@app.command("get")
+def get_dataset(
+    name: Annotated[str, typer.Argument(help="A data set; `uivi data list` shows them.")],
+    *,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+) -> None:
+    """Download a data set to the cache, unless it is there already, and print the paths of its files."""
+    for path in datasets.fetch(name, progress=not quiet):
+        typer.echo(path)
+
+
+@app.command("verify")
+def verify_datasets(
+    names: Annotated[list[str] | None, typer.Argument(help="Data sets; all by default.")] = None,
+) -> None:
+    """Check the content of the data sets that are there; exit code 1 if any is corrupt."""
+    found = datasets.verify(names or ())
+    for status in found:
+        mark = f"[{COLOURS[status.state]}]{status.state}[/]"
+        console.print(f"{status.name}: {mark} {escape(status.where)}".rstrip(), highlight=False, soft_wrap=True)
+        console.print(f"    {escape(status.note)}", highlight=False, soft_wrap=True)
+    if any(status.state is State.CORRUPT for status in found):
+        raise typer.Exit(1)
+
+
+def _sizes(spec: Spec) -> str:
+    rows = ", ".join(f"{split} {shape[0]:,}" for split, shape in spec.sizes.items())
+    return f"{rows}; {spec.sizes['train'][1]} features"

@@ -1,0 +1,21 @@
+"""Named data sets as plain NumPy arrays, looked up locally, checked, and downloaded where needed."""
+
+from uivi.datasets.api import binarize, fetch, find, load, status, verify
+from uivi.datasets.base import DataError, Dataset, Spec, Split, State, Status
+from uivi.datasets.specs import DATASETS
+
+__all__ = [
+    "DATASETS",
+    "DataError",
+    "Dataset",
+    "Spec",
+    "Split",
+    "State",
+    "Status",
+    "binarize",
+    "fetch",
+    "find",
+    "load",
+    "status",
+    "verify",
+]

@@ -1,0 +1,127 @@
+"""Load, find, check and fetch data sets by name."""
+
+import pathlib
+from collections.abc import Iterable
+
+import numpy as np
+
+from uivi import _checks
+from uivi.datasets import store
+from uivi.datasets.base import DataError, Dataset, Spec, Split, State, Status
+from uivi.datasets.specs import DATASETS
+
+
+def load(name: str, *, download: bool = True, progress: bool = True) -> Dataset:
+    """A data set as NumPy arrays, its content checked.
+
+    Each file is taken from the directory in the environment variable UIVI_DATA, else from the cache
+    (UIVI_CACHE, else XDG_CACHE_HOME/uivi, else ~/.cache/uivi), else downloaded into the cache.
+
+    Args:
+        name: a key of `DATASETS`.
+        download: whether to download what is missing.
+        progress: whether to show a bar, on a terminal, while downloading.
+
+    Returns:
+        The arrays. Grey images are uint8 0..255 and binary ones uint8 0 or 1, one image a row; features
+        are float32 (float64 for waveform); labels are int32 from 0.
+
+    Raises:
+        ValueError: for an unknown name.
+        DataError: for a file that is missing, corrupt, or cannot be downloaded or written.
+
+    Example:
+        >>> from uivi import datasets
+        >>> digits = datasets.load("mnist")  # doctest: +SKIP
+        >>> digits.train.x.shape, digits.train.y.max()  # doctest: +SKIP
+        ((60000, 784), 9)
+    """
+    spec = _spec(name)
+    paths, arrays = _obtain(spec, download=download, progress=progress)
+    return Dataset(
+        name=name,
+        description=spec.description,
+        source=_where(paths),
+        train=_split(arrays, "train"),
+        valid=_split(arrays, "valid") if "valid.x" in arrays else None,
+        test=_split(arrays, "test"),
+        num_classes=spec.num_classes,
+    )
+
+
+def fetch(name: str, *, progress: bool = True) -> list[pathlib.Path]:
+    """Make sure that a data set is there and checked, downloading what is missing; the paths of its files."""
+    return _obtain(_spec(name), download=True, progress=progress)[0]
+
+
+def find(name: str) -> list[pathlib.Path]:
+    """The paths of a data set's files, unread; empty unless all of them are there."""
+    paths = [path for path in map(store.find, _spec(name).files) if path is not None]
+    return paths if len(paths) == len(_spec(name).files) else []
+
+
+def status(name: str) -> Status:
+    """Whether a data set is there, where, and whether its content is what it should be."""
+    spec = _spec(name)
+    places = [(file, store.find(file)) for file in spec.files]
+    where = _where([path for _, path in places if path is not None])
+    try:
+        for file, path in places:
+            if path is not None:
+                store.read(spec, file, path)
+    except DataError as error:
+        return Status(name, State.CORRUPT, where, str(error))
+    lacking = [file for file, path in places if path is None]
+    if lacking:
+        return Status(name, State.MISSING, where, str(store.missing(spec, lacking[0])))
+    note = "checksums agree" if spec.pinned else "no pinned checksum: only shapes, labels and ranges agree"
+    return Status(name, State.FOUND, where, note)
+
+
+def verify(names: Iterable[str] = ()) -> list[Status]:
+    """Check the content of the named data sets, or of all."""
+    return [status(name) for name in [_spec(name).name for name in names] or DATASETS]
+
+
+def binarize(images: np.ndarray) -> np.ndarray:
+    """Grey levels 0..255 (uint8) to 0 and 1 (uint8), at the threshold 0.5 of 255.
+
+    Example:
+        >>> import numpy as np
+        >>> from uivi import datasets
+        >>> datasets.binarize(np.array([0, 127, 128, 255], np.uint8))
+        array([0, 0, 1, 1], dtype=uint8)
+    """
+    if images.dtype != np.uint8:
+        raise ValueError(f"expected uint8 grey levels 0..255, got {images.dtype}: pass the images as loaded")
+    return (images > 127).astype(np.uint8)
+
+
+def _spec(name: str) -> Spec:
+    return DATASETS[_checks.known_name("data set", name, DATASETS)]
+
+
+def _obtain(spec: Spec, *, download: bool, progress: bool) -> tuple[list[pathlib.Path], dict[str, np.ndarray]]:
+    paths, arrays = [], {}
+    for file in spec.files:
+        path = store.find(file)
+        if path is not None:
+            found = store.read(spec, file, path)
+        elif download:
+            path, found = store.get(spec, file, progress=progress)
+        else:
+            raise store.missing(spec, file)
+        paths.append(path)
+        arrays |= found
+    return paths, arrays
+
+
+def _split(arrays: dict[str, np.ndarray], split: str) -> Split:
+    return Split(arrays[f"{split}.x"], arrays.get(f"{split}.y"))
+
+
+def _where(paths: list[pathlib.Path]) -> str:
+    """The file, or the directories of several."""
+    if len(paths) == 1:
+        return str(paths[0])
+    return ", ".join(dict.fromkeys(str(path.parent) for path in paths))

@@ -1,0 +1,78 @@
+"""Downloads into memory: mirrors in order, several tries, nothing on disk."""
+
+import http.client
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from typing import TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+from uivi.datasets.base import DataError
+
+T = TypeVar("T")
+
+TRIES = 3
+BACKOFF = 1.0  # seconds before the second try; twice that before the third
+TIMEOUT = 30.0  # seconds without an answer
+CHUNK = 1 << 18
+# Answers of a server that may be others a moment later; the rest of 4xx are final.
+PASSING = (408, 425, 429)
+
+
+def download(urls: tuple[str, ...], label: str, accept: Callable[[bytes], T], *, progress: bool) -> T:
+    """What `accept` makes of the first answer that it takes; a `DataError` lists why there was none.
+
+    Args:
+        urls: mirrors, tried in this order, all of them up to `TRIES` times.
+        label: text beside the progress bar.
+        accept: parses and checks an answer; its `DataError` rules the mirror out.
+        progress: whether to show a bar on a terminal.
+    """
+    faults: dict[str, str] = {}
+    left = list(urls)
+    for attempt in range(TRIES):
+        if attempt and left:
+            time.sleep(BACKOFF * 2 ** (attempt - 1))
+        for url in tuple(left):
+            try:
+                return accept(_get(url, label, progress=progress))
+            except urllib.error.HTTPError as error:
+                faults[url] = f"the server answered {error.code} {error.reason}"
+                error.close()
+                if 400 <= error.code < 500 and error.code not in PASSING:
+                    left.remove(url)
+            except DataError as error:
+                faults[url] = str(error)
+                left.remove(url)
+            except (OSError, http.client.HTTPException) as error:
+                faults[url] = _reason(error)
+    raise DataError("; ".join(f"{url}: {fault}" for url, fault in faults.items()))
+
+
+def _reason(error: Exception) -> str:
+    cause = error.reason if isinstance(error, urllib.error.URLError) else error
+    return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
+
+
+def _get(url: str, label: str, *, progress: bool) -> bytes:
+    request = urllib.request.Request(url, headers={"User-Agent": "uivi"})
+    console = Console(stderr=True)
+    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn()
+    hidden = not (progress and console.is_terminal)
+    with (
+        urllib.request.urlopen(request, timeout=TIMEOUT) as response,
+        Progress(*columns, console=console, transient=True, disable=hidden) as bar,
+    ):
+        length = response.headers.get("Content-Length")
+        total = int(length) if length is not None and length.isdigit() else None
+        task = bar.add_task(label, total=total)
+        received = bytearray()
+        while chunk := response.read(CHUNK):
+            received += chunk
+            bar.update(task, completed=len(received))
+    if total is not None and len(received) != total:
+        raise OSError(f"the connection ended after {len(received):,} of {total:,} bytes")
+    return bytes(received)

@@ -1,0 +1,142 @@
+"""One reader for each file format: bytes in, named arrays out.
+
+A reader may raise anything on malformed bytes; `parse` turns that into a `DataError`.
+"""
+
+import gzip
+import hashlib
+import io
+import math
+import struct
+import zipfile
+from collections.abc import Mapping
+
+import numpy as np
+import scipy.io
+
+from uivi.datasets.base import Content, DataError, Part, Reader
+
+HAPT_CLASSES = 12
+# The names under which HAPT and waveform files keep their arrays.
+KEYS = {"train.x": "X_train", "train.y": "y_train", "test.x": "X_test", "test.y": "y_test"}
+
+
+def parse(read: Reader, parts: Mapping[str, Part], raw: bytes) -> dict[str, np.ndarray]:
+    """Arrays of a file, checked against what they must be; a `DataError` says what is wrong."""
+    try:
+        found = read(raw)
+    except Exception as error:  # damaged gzip, zip, npz and mat files can raise almost anything
+        raise DataError(f"cannot be read: {error or type(error).__name__}") from error
+    if missing := sorted(set(parts) - set(found)):
+        raise DataError(f"expected the arrays {', '.join(sorted(parts))}, it lacks {', '.join(missing)}")
+    for name, part in parts.items():
+        _check(name, part, found[name])
+    return {name: found[name].array for name in parts}
+
+
+def _check(name: str, part: Part, content: Content) -> None:
+    if content.array.shape != part.shape:
+        raise DataError(f"expected {name} of shape {part.shape}, got {content.array.shape}")
+    actual = hashlib.sha256(content.hashed).hexdigest()
+    if part.sha256 is not None and actual != part.sha256:
+        raise DataError(f"expected {name} with SHA256 {part.sha256[:12]}…, got {actual[:12]}…")
+
+
+def idx(name: str, raw: bytes) -> dict[str, Content]:
+    """A gzipped idx file of unsigned bytes: images as rows, or labels."""
+    data = gzip.decompress(raw)
+    if len(data) < 4 or data[:3] != b"\0\0\x08":
+        raise ValueError(f"expected an idx file of unsigned bytes (00 00 08), got magic {data[:4].hex(' ')!r}")
+    start = 4 + 4 * data[3]
+    dims = struct.unpack(f">{data[3]}I", data[4:start])
+    if len(data) - start != math.prod(dims):
+        raise ValueError(f"expected {math.prod(dims)} bytes for idx dimensions {dims}, got {len(data) - start}")
+    array = np.frombuffer(data, np.uint8, offset=start)
+    shaped = array.astype(np.int32) if len(dims) == 1 else array.reshape(dims[0], -1).copy()
+    return {name: Content(shaped, data)}
+
+
+def packed_npz(raw: bytes) -> dict[str, Content]:
+    """An npz file with one bit-packed array for each split."""
+    arrays = _npz(raw)
+    return {f"{split}.x": _plain(np.unpackbits(packed, axis=1)) for split, packed in arrays.items()}
+
+
+def pack_npz(arrays: dict[str, np.ndarray]) -> bytes:
+    """The file that `packed_npz` reads."""
+    buffer = io.BytesIO()
+    packed = {name.removesuffix(".x"): np.packbits(array, axis=1) for name, array in arrays.items()}
+    np.savez_compressed(buffer, **packed)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def amat(name: str, raw: bytes) -> dict[str, Content]:
+    """Larochelle's text files: one image a line, pixels 0 or 1 with blanks between."""
+    data = np.frombuffer(raw, np.uint8)
+    allowed = np.zeros(256, bool)
+    allowed[list(b"01 \t\r\n")] = True
+    if not allowed[data].all():
+        raise ValueError("expected lines of 0 and 1, got other characters")
+    digits = data[(data == ord("0")) | (data == ord("1"))] - np.uint8(ord("0"))
+    rows = sum(1 for line in raw.splitlines() if line.strip())
+    if rows == 0 or digits.size % rows:
+        raise ValueError(f"expected lines of equal length, got {digits.size} pixels on {rows} lines")
+    return {name: _plain(digits.reshape(rows, -1))}
+
+
+def hapt_zip(raw: bytes) -> dict[str, Content]:
+    """UCI's archive of HAPT: the texts under Train/ and Test/, at any depth, or the same in a zip within."""
+    with zipfile.ZipFile(io.BytesIO(raw)) as file:
+        names = file.namelist()
+        inner = [name for name in names if name.endswith(".zip")]
+        if inner and not any(name.endswith("X_train.txt") for name in names):
+            return hapt_zip(file.read(inner[0]))
+        found = {}
+        for part, key in KEYS.items():
+            member = f"{part.partition('.')[0].title()}/{key}.txt"
+            if matches := [name for name in names if f"/{name}".endswith(f"/{member}")]:
+                with file.open(matches[0]) as opened, io.TextIOWrapper(opened, "ascii") as text:
+                    found[part] = np.loadtxt(text, np.int64 if part.endswith("y") else np.float32)
+    return _hapt(found)
+
+
+def hapt_npz(raw: bytes) -> dict[str, Content]:
+    """The recomputed features, in an npz file."""
+    arrays = _npz(raw)
+    return _hapt({part: arrays[key] for part, key in KEYS.items() if key in arrays})
+
+
+def waveform_mat(raw: bytes) -> dict[str, Content]:
+    """The SIVI authors' MATLAB file; the checksum covers every array as float64 by rows."""
+    file = scipy.io.loadmat(io.BytesIO(raw), variable_names=list(KEYS.values()))
+    arrays = {part: np.array(file[key], np.float64, order="C") for part, key in KEYS.items() if key in file}
+    return {
+        part: Content(_labels(array.ravel(), 0, 1) if part.endswith("y") else array, array.data)
+        for part, array in arrays.items()
+    }
+
+
+def _npz(raw: bytes) -> dict[str, np.ndarray]:
+    with np.load(io.BytesIO(raw), allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
+def _plain(array: np.ndarray) -> Content:
+    array = np.ascontiguousarray(array)
+    return Content(array, array.data)
+
+
+def _hapt(arrays: dict[str, np.ndarray]) -> dict[str, Content]:
+    found = {part: _plain(array) for part, array in arrays.items()}
+    for part, (array, hashed) in found.items():
+        if part.endswith("y"):
+            found[part] = Content(_labels(array, 1, HAPT_CLASSES), hashed)
+        elif array.dtype != np.float32 or not (np.abs(array) <= 1 + 1e-6).all():  # NaN fails it too
+            raise ValueError(f"expected finite float32 features in -1..1 as {part}, got others")
+    return found
+
+
+def _labels(values: np.ndarray, first: int, last: int) -> np.ndarray:
+    if not np.isin(values, np.arange(first, last + 1)).all():
+        raise ValueError(f"expected whole labels {first}..{last}, got others")
+    return values.astype(np.int32) - np.int32(first)

@@ -1,0 +1,167 @@
+"""The table of data sets: what they are, their checksums, and where they are public."""
+
+from functools import partial
+
+from uivi.datasets import formats
+from uivi.datasets.base import File, Part, Reader, Source, Spec
+
+_IDX = {
+    "train.x": ("train-images-idx3-ubyte.gz", (60_000, 784)),
+    "train.y": ("train-labels-idx1-ubyte.gz", (60_000,)),
+    "test.x": ("t10k-images-idx3-ubyte.gz", (10_000, 784)),
+    "test.y": ("t10k-labels-idx1-ubyte.gz", (10_000,)),
+}
+
+
+def _public(path: str, read: Reader, parts: dict[str, Part], *urls: str) -> File:
+    """A file that is kept as it is downloaded."""
+    return File(path, read, parts, (Source(urls, read, parts),))
+
+
+def _idx_files(folder: str, mirrors: tuple[str, ...], sha256: dict[str, str]) -> tuple[File, ...]:
+    files = []
+    for name, (filename, shape) in _IDX.items():
+        parts = {name: Part(shape, sha256[name])}
+        urls = tuple(f"{mirror}/{filename}" for mirror in mirrors)
+        files.append(_public(f"{folder}/{filename}", partial(formats.idx, name), parts, *urls))
+    return tuple(files)
+
+
+MNIST = Spec(
+    name="mnist",
+    description="Handwritten digits (LeCun et al., 1998), 28x28 grey levels 0..255",
+    files=_idx_files(
+        "mnist",
+        ("https://ossci-datasets.s3.amazonaws.com/mnist", "https://storage.googleapis.com/cvdf-datasets/mnist"),
+        {
+            "train.x": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+            "train.y": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+            "test.x": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+            "test.y": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+        },
+    ),
+    num_classes=10,
+)
+
+FASHION_MNIST = Spec(
+    name="fashion-mnist",
+    description="Pictures of clothes (Xiao et al., 2017), 28x28 grey levels 0..255",
+    files=_idx_files(
+        "fashion-mnist",
+        (
+            "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",  # has no https
+            "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion",
+        ),
+        {
+            "train.x": "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+            "train.y": "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+            "test.x": "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+            "test.y": "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+        },
+    ),
+    num_classes=10,
+)
+
+_LAROCHELLE = "www.cs.toronto.edu/~larocheh/public/datasets/binarized_mnist/binarized_mnist"
+_BINARIZED = {
+    "train.x": Part((50_000, 784), "43490d4d6ac9002727af4426d8748609fdb7e4094fa65ad8d681ea60082a7a5a"),
+    "valid.x": Part((10_000, 784), "069b4f0beb389b776478c3e872b4df71c95ac4be64d7cbe6d32e24ebac8e6d5e"),
+    "test.x": Part((10_000, 784), "ca0294c3b8d984c7a1dc891015a8eea6f37bae59a34e35ea0fc8c47110a8dd86"),
+}
+
+BINARIZED_MNIST = Spec(
+    name="binarized-mnist",
+    description="MNIST with Larochelle's fixed binarization, 28x28 pixels 0 or 1, without labels",
+    files=(
+        File(
+            "binarized-mnist/binarized_mnist_packed.npz",
+            formats.packed_npz,
+            _BINARIZED,
+            tuple(
+                Source(
+                    tuple(f"{scheme}://{_LAROCHELLE}_{name[:-2]}.amat" for scheme in ("http", "https")),
+                    partial(formats.amat, name),
+                    {name: part},
+                )
+                for name, part in _BINARIZED.items()
+            ),
+            formats.pack_npz,
+        ),
+    ),
+    num_classes=None,
+)
+
+HAPT = Spec(
+    name="hapt",
+    description=(
+        "UCI's smartphone-based recognition of human activities and postural transitions (Reyes-Ortiz et "
+        "al., 2016); no pinned checksum: shapes, labels and ranges are checked, the content is not"
+    ),
+    files=(
+        _public(
+            "hapt/hapt.zip",
+            formats.hapt_zip,
+            {
+                "train.x": Part((7_767, 561), None),
+                "train.y": Part((7_767,), None),
+                "test.x": Part((3_162, 561), None),
+                "test.y": Part((3_162,), None),
+            },
+            "https://archive.ics.uci.edu/static/public/341/smartphone+based+recognition+of+human"
+            "+activities+and+postural+transitions.zip",
+            "https://archive.ics.uci.edu/ml/machine-learning-databases/00341/HAPT%20Data%20Set.zip",
+        ),
+    ),
+    num_classes=formats.HAPT_CLASSES,
+)
+
+HAPT_RECOMPUTED = Spec(
+    name="hapt-recomputed",
+    description=(
+        "Not HAPT: the recordings of HAPT with the 561 features recomputed from the raw signals by the "
+        "uivi project; local only, it has no public source, and its results must not be reported as HAPT's"
+    ),
+    files=(
+        File(
+            "hapt/hapt_recomputed.npz",
+            formats.hapt_npz,
+            {
+                "train.x": Part(
+                    (7_767, 561), "14b4a830a7985533330155d749c59d7d28e68aebd250293557db3daeffd79e48"
+                ),
+                "train.y": Part((7_767,), "2c70c7bce3863d91660ce24a5d63f68c79ae81a5f75232b7fdeb2fa1fb25dec9"),
+                "test.x": Part(
+                    (3_162, 561), "70684aae58703db476773ed33740845fe66a887985cd0711817cc9c9e270efc9"
+                ),
+                "test.y": Part((3_162,), "1cbf6676a508d22e24e7306b317de96c5e479370bf5dc9e065aae1bb3337cff5"),
+            },
+        ),
+    ),
+    num_classes=formats.HAPT_CLASSES,
+)
+
+_SIVI = "https://raw.githubusercontent.com/mingzhang-yin/SIVI"
+
+WAVEFORM = Spec(
+    name="waveform",
+    description="Two classes of waveforms, as used by Yin & Zhou (2018); the first column is constant 1",
+    files=(
+        _public(
+            "waveform/waveform.mat",
+            formats.waveform_mat,
+            {
+                "train.x": Part((400, 22), "12810d3c7216f27a37e37786257d1b1b87d0a6864d7b416cb912d8cdd2fe9e52"),
+                "train.y": Part((400,), "18b88d3b55079d21985b821b2618bed1c0fd7bed8a22bb3199e23892f27b5fb5"),
+                "test.x": Part((4_600, 22), "c756f6885c981a353dc208511b4da5c5dd44c3df4c9f49c365afca5b23411734"),
+                "test.y": Part((4_600,), "ee7d348da236ab1d074195f3d46d231857c261281b66d0a03167edb635bee31a"),
+            },
+            f"{_SIVI}/master/data/waveform.mat",
+            f"{_SIVI}/7f33fe198287ceec70f46ebfecfb5ad3d8fbe507/data/waveform.mat",
+        ),
+    ),
+    num_classes=2,
+)
+
+DATASETS: dict[str, Spec] = {
+    spec.name: spec for spec in (MNIST, FASHION_MNIST, BINARIZED_MNIST, HAPT, HAPT_RECOMPUTED, WAVEFORM)
+}

@@ -1,0 +1,245 @@
+"""Log p(x) of an amortised model, per site: several estimators, one code path and one budget for all methods.
+
+With z_s ~ q(z|x) from ε_s, fresh ε_1..M ~ q(ε) and w_s = p(x, z_s) / q̂(z_s):
+
+- paper: q̂ is the mean of q(z|ε_m) over the fresh ε alone, as in Table 2. The component that made z is
+  missing, so rare z get enormous weights: no bound, it drifts upwards with S and downwards with M.
+- lower: ε_s is among those averaged. By exchangeability the mean of w is unbiased for p(x), so its
+  log is a lower bound in expectation (Jensen).
+- student: importance sampling from an explicit Student-t for each image, fitted to q and then to the weights
+  of earlier, independent draws; unbiased for p(x) too.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, Float
+
+from uivi import _checks
+from uivi._types import Key, Latent, Scalar
+from uivi.bounds import BoundValue, Side
+from uivi.families.base import AbstractFamily
+from uivi.families.explicit import AbstractExplicit
+from uivi.families.semi_implicit import SemiImplicit
+from uivi.targets.base import AbstractTarget
+
+BLOCK = 500
+"""Fresh ε at a time: bounds the memory, which is sites_at_once * S * BLOCK floats."""
+
+
+class Terms(NamedTuple):
+    """What the estimators from draws of q need, for one site.
+
+    Attributes:
+        log_joint: log p(x, z_s).
+        own: log q(z_s|ε_s), or log q(z_s) of an explicit family.
+        fresh: log Σ_m q(z_s|ε_m) over each block of fresh ε; empty for an explicit family.
+    """
+
+    log_joint: Float[Array, "S"]
+    own: Float[Array, "S"]
+    fresh: Float[Array, "J S"]
+
+
+class SiteValues(NamedTuple):
+    """Estimates for each site, and their Monte Carlo variances (same fields, delta method)."""
+
+    paper: np.ndarray
+    lower: np.ndarray
+    student: np.ndarray
+    elbo_lower: np.ndarray
+    elbo_upper: np.ndarray
+
+
+SIDES: dict[str, tuple[str, Side]] = {
+    "paper": ("log p(x), paper's estimator", "upper"),
+    "lower": ("log p(x), generating ε included", "lower"),
+    "student": ("log p(x), Student-t importance sampling", "lower"),
+    "elbo_lower": ("ELBO", "lower"),
+    "elbo_upper": ("ELBO", "upper"),
+}
+
+
+class StudentT(eqx.Module):
+    """How the explicit proposal is fitted: moments of q, then `rounds` of weighted moments."""
+
+    degrees: float = eqx.field(static=True, default=8.0)
+    rounds: int = eqx.field(static=True, default=3)
+
+
+class Likelihood(eqx.Module):
+    """Evaluates log p(x) and the ELBO of an amortised model on many sites.
+
+    Args:
+        num_draws: S, for every estimator and for every round of fitting the Student-t.
+        num_mixing: M.
+        sites_at_once: how many sites are evaluated side by side.
+        student: the explicit proposal.
+    """
+
+    num_draws: int = eqx.field(static=True, default=1_000)
+    num_mixing: int = eqx.field(static=True, default=10_000)
+    sites_at_once: int = eqx.field(static=True, default=20)
+    student: StudentT = eqx.field(default_factory=StudentT)
+
+    def __check_init__(self):
+        for name in ("num_draws", "num_mixing", "sites_at_once"):
+            _checks.positive_int(name, getattr(self, name))
+
+    def __call__(
+        self, key: Key, family: AbstractFamily, target: AbstractTarget, sites: Float[Array, "N P"]
+    ) -> dict[str, BoundValue]:
+        """Averages over the sites; the standard error is that of the Monte Carlo, for these sites."""
+        values, variances = self.per_site(key, family, target, sites)
+        made = {}
+        for name, (text, side) in SIDES.items():
+            mean, total = getattr(values, name), getattr(variances, name)
+            stderr = float(np.sqrt(total.sum()) / total.size)
+            made[name] = BoundValue(text, side, float(mean.mean()), stderr, self.num_draws * mean.size)
+        return made
+
+    def per_site(
+        self, key: Key, family: AbstractFamily, target: AbstractTarget, sites: Float[Array, "N P"]
+    ) -> tuple[SiteValues, SiteValues]:
+        """Estimates and their variances for every site."""
+        values, variances = _evaluate(self, key, family, target, sites)
+        return SiteValues(*map(_double, values)), SiteValues(*map(_double, variances))
+
+    def elbo(self, terms: Terms) -> tuple[tuple[Scalar, Scalar], tuple[Scalar, Scalar]]:
+        """Mean and variance of the mean, from below and from above."""
+        low, high = log_marginals(terms, self.num_mixing)
+        return _mean(terms.log_joint - high), _mean(terms.log_joint - low)
+
+
+@eqx.filter_jit
+def _evaluate(settings: Likelihood, key: Key, family, target, sites):
+    def one(args):
+        key, site = args
+        terms_key, student_key = jax.random.split(key)
+        terms, draws = evaluate_terms(
+            terms_key, family, target, site, settings.num_draws, settings.num_mixing
+        )
+        low, high = log_marginals(terms, settings.num_mixing)
+        student = _student(student_key, settings, target, site, draws)
+        parts = (
+            _log_mean(terms.log_joint - low),
+            _log_mean(terms.log_joint - high),
+            _log_mean(student),
+            *settings.elbo(terms),
+        )
+        return tuple(zip(*parts, strict=True))
+
+    keys = jax.random.split(key, sites.shape[0])
+    return jax.lax.map(one, (keys, sites), batch_size=min(settings.sites_at_once, sites.shape[0]))
+
+
+def evaluate_terms(
+    key: Key, family: AbstractFamily, target: AbstractTarget, site: Array, num_draws: int, num_mixing: int
+) -> tuple[Terms, Float[Array, "S D"]]:
+    """Draw from q at one site and evaluate the parts of all estimators; also the draws."""
+    draw_key, mixing_key = jax.random.split(key)
+    context = target.context(site)
+    draws = jax.vmap(lambda k: family.sample(k, context))(jax.random.split(draw_key, num_draws))
+    log_joint = jax.vmap(lambda z: target.log_joint(z, site))(draws.z)
+    if isinstance(family, AbstractExplicit):
+        own = jax.vmap(lambda z: family.log_prob(z, context))(draws.z)
+        return Terms(log_joint, own, jnp.zeros((0, num_draws), own.dtype)), draws.z
+    assert isinstance(family, SemiImplicit)
+    log_prob = lambda z, eps: family.conditional.log_prob(z, eps, context)  # noqa: E731
+    own = jax.vmap(log_prob)(draws.z, draws.eps)
+    # The network depends on ε alone: nested in this order it is evaluated once for each ε.
+    pairs = jax.vmap(jax.vmap(log_prob, (0, None)), (None, 0))
+    block = min(BLOCK, num_mixing)
+
+    def add(_, numbered):
+        number, key = numbered
+        eps = jax.vmap(family.mixing.sample)(jax.random.split(key, block))
+        used = number * block + jnp.arange(block) < num_mixing
+        values = jnp.where(used[:, None], pairs(draws.z, eps), -jnp.inf)
+        return None, jax.nn.logsumexp(values, 0)
+
+    blocks = -(-num_mixing // block)
+    numbered = (jnp.arange(blocks), jax.random.split(mixing_key, blocks))
+    fresh = jax.lax.scan(add, None, numbered)[1]
+    return Terms(log_joint, own, fresh), draws.z
+
+
+def log_marginals(terms: Terms, num_mixing: int) -> tuple[Float[Array, "S"], Float[Array, "S"]]:
+    """Log q̂(z_s) without and with the generating ε: too low and too high in expectation."""
+    if not terms.fresh.shape[0]:
+        return terms.own, terms.own
+    fresh = jax.nn.logsumexp(terms.fresh, 0)
+    high = jnp.logaddexp(fresh, terms.own) - jnp.log1p(num_mixing)
+    return fresh - jnp.log(num_mixing), high
+
+
+class _Student(NamedTuple):
+    loc: Float[Array, "D"]
+    factor: Float[Array, "D D"]
+    degrees: float
+
+    def sample(self, key: Key, num: int) -> Float[Array, "S D"]:
+        normal_key, gamma_key = jax.random.split(key)
+        u = jax.random.normal(normal_key, (num, self.loc.shape[0]))
+        scale = jax.random.gamma(gamma_key, self.degrees / 2, (num, 1)) / (self.degrees / 2)
+        return self.loc[None] + (u * jax.lax.rsqrt(scale)) @ self.factor.T
+
+    def log_prob(self, z: Latent) -> Scalar:
+        dim, v = z.shape[0], self.degrees
+        u = solve_triangular(self.factor, z - self.loc, lower=True)
+        constant = jax.lax.lgamma(0.5 * (v + dim)) - jax.lax.lgamma(0.5 * v) - 0.5 * dim * np.log(v * np.pi)
+        log_det = jnp.sum(jnp.log(jnp.diagonal(self.factor)))
+        return constant.astype(z.dtype) - log_det - 0.5 * (v + dim) * jnp.log1p(jnp.sum(u**2) / v)
+
+
+def _student(
+    key: Key, settings: Likelihood, target: AbstractTarget, site: Array, draws: Float[Array, "S D"]
+) -> Float[Array, "S"]:
+    """Log weights of fresh draws from a Student-t that was fitted to draws of q, then to weighted ones."""
+    degrees = settings.student.degrees
+    log_joint = jax.vmap(lambda z: target.log_joint(z, site))
+    dim = draws.shape[1]
+    loc, spread = _moments(draws, jnp.full(draws.shape[:1], 1.0 / draws.shape[0]))
+    proposal = _fitted(loc, spread, degrees)
+    keys = jax.random.split(key, settings.student.rounds + 1)
+    for round_key in keys[:-1]:
+        z = proposal.sample(round_key, settings.num_draws)
+        weights = jax.nn.softmax(log_joint(z) - jax.vmap(proposal.log_prob)(z))
+        effective = 1 / jnp.sum(weights**2)
+        trust = effective / (effective + 2 * dim)
+        new_loc, new_spread = _moments(z, weights)
+        loc, spread = loc + trust * (new_loc - loc), spread + trust * (new_spread - spread)
+        proposal = _fitted(loc, spread, degrees)
+    z = proposal.sample(keys[-1], settings.num_draws)
+    return log_joint(z) - jax.vmap(proposal.log_prob)(z)
+
+
+def _moments(z: Float[Array, "S D"], weights: Float[Array, "S"]) -> tuple[Array, Array]:
+    loc = weights @ z
+    centred = z - loc[None]
+    return loc, (weights[:, None] * centred).T @ centred
+
+
+def _fitted(loc: Array, spread: Array, degrees: float) -> _Student:
+    floor = 1e-6 * jnp.trace(spread) / loc.shape[0] + 1e-8
+    return _Student(loc, jnp.linalg.cholesky(spread + floor * jnp.eye(loc.shape[0])), degrees)
+
+
+def _log_mean(log_weights: Float[Array, "S"]) -> tuple[Scalar, Scalar]:
+    """Log of the mean weight, and the variance of that by the delta method."""
+    number = log_weights.shape[0]
+    value = jax.nn.logsumexp(log_weights) - jnp.log(number)
+    relative = jnp.exp(log_weights - value)
+    return value, jnp.var(relative) / number
+
+
+def _mean(terms: Float[Array, "S"]) -> tuple[Scalar, Scalar]:
+    return jnp.mean(terms), jnp.var(terms) / terms.shape[0]
+
+
+def _double(values: Array) -> np.ndarray:
+    return np.asarray(values, np.float64)

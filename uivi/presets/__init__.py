@@ -1,0 +1,35 @@
+"""The two recipes: `default`, the best we can prove, and `paper`, faithful to its constants.
+
+One module a kind of problem: any density, logistic regression, variational autoencoders.
+"""
+
+from uivi.presets import regression, vae
+from uivi.presets.density import (
+    DEFAULT_STEPS,
+    FULL_COVARIANCE_UP_TO,
+    default_estimator,
+    default_family,
+    default_optimizer,
+    default_sivi,
+    default_uivi,
+    paper_family,
+    paper_optimizer,
+    paper_sivi,
+    paper_uivi,
+)
+
+__all__ = [
+    "DEFAULT_STEPS",
+    "FULL_COVARIANCE_UP_TO",
+    "default_estimator",
+    "default_family",
+    "default_optimizer",
+    "default_sivi",
+    "default_uivi",
+    "paper_family",
+    "paper_optimizer",
+    "paper_sivi",
+    "paper_uivi",
+    "regression",
+    "vae",
+]

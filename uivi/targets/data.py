@@ -1,0 +1,98 @@
+"""Rows of a data set inside a target, and minibatches of them without replacement."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, UInt32
+
+from uivi import _checks
+from uivi._types import Key
+
+_NUM_ROUNDS = 32
+
+
+class Rows(eqx.Module):
+    """Rows of a data set: constants, which no optimiser trains and no checkpoint holds.
+
+    Integers are kept as they are. Floats are kept as their bits, so that a filter for inexact arrays (what an
+    optimiser trains) passes them by. Padding lets data sets of different lengths run side by side.
+
+    Attributes:
+        stored: the rows, then padding.
+        count: how many of them are data.
+    """
+
+    stored: Int[Array, "N *rest"]
+    count: Int[Array, ""]
+    is_float: bool = eqx.field(static=True)
+
+    @classmethod
+    def create(cls, rows: np.ndarray, pad_to: int | None = None) -> "Rows":
+        """Keep `rows` (float32 or integers), padded with zeros to `pad_to` rows."""
+        rows = np.asarray(rows)
+        if rows.ndim < 1 or rows.shape[0] == 0:
+            raise ValueError(f"expected at least one row of data, got an array of shape {rows.shape}")
+        is_float = bool(np.issubdtype(rows.dtype, np.floating))
+        if is_float:
+            if not np.all(np.isfinite(rows)):
+                raise ValueError("expected finite data, got NaN or infinity: clean or impute the rows first")
+            rows = rows.astype(np.float32).view(np.int32)
+        missing = 0 if pad_to is None else pad_to - rows.shape[0]
+        if missing < 0:
+            raise ValueError(f"expected at most pad_to={pad_to} rows, got {rows.shape[0]}")
+        padded = np.pad(rows, [(0, missing)] + [(0, 0)] * (rows.ndim - 1))
+        return cls(jnp.asarray(padded), jnp.asarray(rows.shape[0], jnp.int32), is_float)
+
+    def __getitem__(self, index) -> Array:
+        """The rows at `index`, in their own type."""
+        rows = self.stored[index]
+        return jax.lax.bitcast_convert_type(rows, jnp.float32) if self.is_float else rows
+
+
+def minibatch(key: Key, step: Array, count: Array, batch_size: int) -> Int[Array, "B"]:
+    """Indices of minibatch number `step`: epochs are shuffled, without replacement, the remainder dropped.
+
+    Needs no state: the shuffle is a keyed bijection, so a resumed fit sees the same batches.
+
+    Args:
+        key: of the run; the same at every step.
+        step: number of the update.
+        count: N.
+        batch_size: B, at most N.
+    """
+    per_epoch = count // batch_size
+    place = (step % per_epoch) * batch_size + jnp.arange(batch_size, dtype=jnp.int32)
+    return shuffled(jax.random.fold_in(key, step // per_epoch), place, count)
+
+
+def shuffled(key: Key, place: Int[Array, "B"], count: Array) -> Int[Array, "B"]:
+    """Where a keyed random permutation of 0..count-1 sends each `place`.
+
+    The swap-or-not shuffle (Hoang, Morris & Rogaway 2012): every round pairs x with K - x (mod N) and swaps the
+    pair or not by a hash of its larger member. A bijection for any N, in O(1) for each place.
+    """
+    size = count.astype(jnp.uint32)
+    offsets, salts = jax.random.bits(key, (2, _NUM_ROUNDS), jnp.uint32)
+    x = place.astype(jnp.uint32)
+    for offset, salt in zip(offsets % size, salts, strict=True):
+        partner = (offset + size - x) % size
+        swap = _hash(jnp.maximum(x, partner) ^ salt) >> jnp.uint32(31)
+        x = jnp.where(swap == 1, partner, x)
+    return x.astype(jnp.int32)
+
+
+def _hash(x: UInt32[Array, "B"]) -> UInt32[Array, "B"]:
+    """A 32-bit mixing function (xor, shift, multiply)."""
+    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
+        x = (x ^ (x >> jnp.uint32(shift))) * jnp.uint32(factor)
+    return x ^ (x >> jnp.uint32(16))
+
+
+def check_batch_size(batch_size: int, rows: Rows) -> None:
+    """Raise unless 1 <= batch_size <= N."""
+    _checks.positive_int("batch_size", batch_size)
+    if isinstance(rows.count, jax.core.Tracer):
+        return
+    if np.any(np.asarray(rows.count) < batch_size):
+        raise ValueError(f"expected a batch_size of at most {rows.count} (the rows of data), got {batch_size}")

@@ -1,0 +1,117 @@
+"""Bayesian multinomial logistic regression (paper, Section 4.2)."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from uivi import _checks
+from uivi._types import Key, Latent, Scalar
+from uivi.targets.base import AbstractTarget
+from uivi.targets.data import Rows, check_batch_size, minibatch
+
+Batch = tuple[Float[Array, "R F"], Int[Array, "R"]]
+
+
+class SoftmaxRegression(AbstractTarget):
+    """p(z) Π_n p(y_n|x_n, z) with p(y=k|x, z) ∝ exp(x·z_k + z_0k) and z ~ N(0, I).
+
+    z holds the (F + 1) × K matrix of weights, row by row, the biases last. One site: the minibatch, whose
+    likelihood is scaled by N/B. Integer features (pixels) are divided by `divisor` as they are used.
+    """
+
+    features: Rows
+    labels: Rows
+    num_classes: int = eqx.field(static=True)
+    batch_size: int = eqx.field(static=True)
+    divisor: float = eqx.field(static=True, default=1.0)
+
+    def __check_init__(self):
+        check_batch_size(self.batch_size, self.features)
+        _checks.positive_float("divisor", self.divisor)
+
+    @classmethod
+    def create(
+        cls, features: np.ndarray, labels: np.ndarray, *, num_classes: int, batch_size: int, divisor: float = 1.0
+    ) -> "SoftmaxRegression":
+        """Check the data and keep it.
+
+        Args:
+            features: (N, F), float or uint8.
+            labels: (N,), whole numbers from 0 to num_classes - 1.
+            num_classes: K.
+            batch_size: B.
+            divisor: of the features: 255 for pixels.
+        """
+        features, labels = np.asarray(features), np.asarray(labels)
+        if features.ndim != 2 or labels.shape != features.shape[:1]:
+            raise ValueError(
+                f"expected features of shape (N, F) and labels of shape (N,), got {features.shape} and "
+                f"{labels.shape}: one label a row"
+            )
+        _checks.positive_int("num_classes", num_classes)
+        if not np.issubdtype(labels.dtype, np.integer) or labels.min() < 0 or labels.max() >= num_classes:
+            raise ValueError(
+                f"expected whole labels from 0 to {num_classes - 1}, got {labels.dtype} from {labels.min()} to "
+                f"{labels.max()}: subtract the smallest, or raise num_classes"
+            )
+        rows = Rows.create(features), Rows.create(labels.astype(np.int32))
+        return cls(*rows, num_classes=num_classes, batch_size=batch_size, divisor=divisor)
+
+    @property
+    def dim(self) -> int:
+        """(F + 1) K."""
+        return (self.features.stored.shape[-1] + 1) * self.num_classes
+
+    @property
+    def num_sites(self) -> int:
+        """One posterior."""
+        return 1
+
+    def rows(self, index) -> Batch:
+        """Features as floats, and labels."""
+        x = self.features[index]
+        return x.astype(jnp.float32) / self.divisor, self.labels[index]
+
+    def sites(self, key: Key, step: Array) -> tuple[Float[Array, "1 B F"], Int[Array, "1 B"]]:
+        """The minibatch of this update."""
+        x, y = self.rows(minibatch(key, step, self.features.count, self.batch_size))
+        return x[None], y[None]
+
+    def context(self, site: Batch) -> None:
+        """None."""
+        del site
+
+    def logits(self, z: Latent, x: Float[Array, "R F"]) -> Float[Array, "R K"]:
+        """Unnormalised log probabilities of the classes."""
+        weights = z.reshape(-1, self.num_classes)
+        return x @ weights[:-1].astype(x.dtype) + weights[-1][None].astype(x.dtype)
+
+    def log_likelihoods(self, z: Latent, batch: Batch) -> Float[Array, "R"]:
+        """Log p(y|x, z) of each row."""
+        x, y = batch
+        log_p = jax.nn.log_softmax(self.logits(z, x))
+        return jnp.take_along_axis(log_p, y[:, None], 1)[:, 0].astype(z.dtype)
+
+    def log_joint(self, z: Latent, site: Batch) -> Scalar:
+        """(N/B) Σ_batch log p(y|x, z) + log p(z)."""
+        scale = self.features.count.astype(z.dtype) / self.batch_size
+        return scale * jnp.sum(self.log_likelihoods(z, site)) + standard_normal_log_prob(z)
+
+    def log_density(self, z: Latent) -> Scalar:
+        """Log p(y, z|x) on all rows, streamed in pieces of one batch size."""
+        total = self.features.stored.shape[0]
+
+        def add(piece, value):
+            index = piece * self.batch_size + jnp.arange(self.batch_size, dtype=jnp.int32)
+            log_p = self.log_likelihoods(z, self.rows(jnp.minimum(index, total - 1)))
+            return value + jnp.sum(jnp.where(index < self.features.count, log_p, 0.0))
+
+        pieces = -(-total // self.batch_size)
+        return jax.lax.fori_loop(0, pieces, add, standard_normal_log_prob(z))
+
+
+def standard_normal_log_prob(z: Latent) -> Scalar:
+    """Log N(z; 0, I)."""
+    return -0.5 * (jnp.sum(z**2) + z.shape[0] * jnp.log(2 * jnp.pi)).astype(z.dtype)
