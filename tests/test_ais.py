@@ -4,6 +4,7 @@ import dataclasses
 import doctest
 import math
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,8 +18,8 @@ from uivi.families import LinearGaussian, StandardNormal, Uniform
 
 SHORT = AIS(num_temperatures=6, num_leapfrog=3, num_grid=8, num_moves=8)
 LONG = dataclasses.replace(SHORT, num_temperatures=64)
-"""Few temperatures, so that the weights vary and faults show; the inverse weights, with heavier tails, need some more."""
-NUM = 2**13
+"""Few temperatures, so that the weights vary and faults show; the inverse weights have heavier tails."""
+NUM = 2**12
 
 
 def chains(method, key, num=NUM):
@@ -95,31 +96,31 @@ def tune(key, ais, prior, log_likelihood):
     return jax.jit(lambda key: ais.tune(key, prior, log_likelihood))(key)
 
 
-def forward_errors(getkey, problem, ais=LONG, num=NUM):
+def forward_errors(key, problem, tuning, ais=LONG, num=NUM):
     """log w - log Z of forward chains."""
-    prior, log_likelihood, log_z, _ = problem()
-    tuning = tune(getkey(), ais, prior, log_likelihood)
-    return chains(lambda key: ais.forward(key, prior, log_likelihood, tuning), getkey(), num=num) - log_z
+    prior, log_likelihood, log_z, _ = problem
+    return chains(lambda key: ais.forward(key, prior, log_likelihood, tuning), key, num) - log_z
 
 
-def backward_errors(getkey, problem, ais=LONG, num=NUM):
+def backward_errors(key, problem, tuning, ais=LONG, num=NUM):
     """log w - log Z of backward chains from draws of the posterior."""
-    prior, log_likelihood, log_z, draw = problem()
-    tuning = tune(getkey(), ais, prior, log_likelihood)
+    prior, log_likelihood, log_z, draw = problem
 
     def one(key):
         start_key, chain_key = jax.random.split(key)
         return ais.backward(chain_key, prior, log_likelihood, draw(start_key), tuning)
 
-    return chains(one, getkey(), num=num) - log_z
+    return chains(one, key, num) - log_z
 
 
-@pytest.mark.parametrize("problem", PROBLEMS)
-def test_weights_are_unbiased_for_z_and_inverse_weights_for_its_inverse(x64, getkey, problem):
+@pytest.mark.parametrize("make", PROBLEMS)
+def test_weights_are_unbiased_for_z_and_inverse_weights_for_its_inverse(x64, getkey, make):
     """Where half of the prior has no likelihood, the inverse weights see the other half alone."""
-    assert_mean(jnp.exp(forward_errors(getkey, problem)), 1.0, max_stderr=0.02)
-    inverse = 0.5 if problem is half_line else 1.0
-    assert_mean(jnp.exp(-backward_errors(getkey, problem)), inverse, max_stderr=0.02)
+    problem = make()
+    tuning = tune(getkey(), LONG, *problem[:2])
+    assert_mean(jnp.exp(forward_errors(getkey(), problem, tuning)), 1.0, max_stderr=0.02)
+    inverse = 0.5 if make is half_line else 1.0
+    assert_mean(jnp.exp(-backward_errors(getkey(), problem, tuning)), inverse, max_stderr=0.02)
 
 
 def test_weighing_after_the_move_is_noticed(x64, getkey):
@@ -139,25 +140,30 @@ def test_weighing_after_the_move_is_noticed(x64, getkey):
 
 def test_a_backward_chain_from_the_prior_is_noticed(x64, getkey):
     problem = linear_gaussian()
-    from_prior = lambda: (*problem[:3], problem[0].sample)
-    assert_not_mean(jnp.exp(-backward_errors(getkey, from_prior)), 1.0)
+    from_prior = (*problem[:3], problem[0].sample)
+    tuning = tune(getkey(), LONG, *problem[:2])
+    assert_not_mean(jnp.exp(-backward_errors(getkey(), from_prior, tuning)), 1.0)
 
 
 def test_a_step_tuned_for_another_density_leaves_the_weights_unbiased(x64, getkey):
     """Bad step sizes cost variance, never bias: nothing adapts while weighing."""
     prior, log_likelihood, log_z, _ = linear_gaussian()
-    for size in (1e-3, 1.2):
-        tuning = Tuning(jnp.full(4, size), jnp.full(4, jnp.nan))
-        weights = chains(lambda key, t=tuning: SHORT.forward(key, prior, log_likelihood, t), getkey())
-        assert_mean(jnp.exp(weights - log_z), 1.0, max_stderr=0.06)
+
+    def both(key):
+        tunings = Tuning(jnp.array([[1e-3, 1e-3], [1.2, 1.2]]), jnp.full((2, 2), jnp.nan))
+        forward = lambda key, tuning: SHORT.forward(key, prior, log_likelihood, tuning)
+        return jax.vmap(forward)(jax.random.split(key), tunings)
+
+    assert_mean(jnp.exp(chains(both, getkey()) - log_z), 1.0, max_stderr=0.06)
 
 
 def test_the_sides_bracket_log_z_and_close_with_more_temperatures(x64, getkey):
-    gaps = []
+    problem, gaps = linear_gaussian(), []
+    tuning = tune(getkey(), SHORT, *problem[:2])
     for num_temperatures in (4, 32):
         ais = dataclasses.replace(SHORT, num_temperatures=num_temperatures)
         both = (forward_errors, backward_errors)
-        forward, backward = (np.asarray(f(getkey, linear_gaussian, ais, num=2048)) for f in both)
+        forward, backward = (np.asarray(f(getkey(), problem, tuning, ais, num=2048)) for f in both)
         for excess in (-forward, backward):
             assert excess.mean() > z_threshold(1) * excess.std(ddof=1) / math.sqrt(excess.size)
         gaps.append(backward.mean() - forward.mean())
@@ -174,25 +180,21 @@ def regressions(num, scale):
 
 
 def test_sandwich_over_a_batch_of_problems_in_single_precision(getkey):
-    conditional, z, eps, log_z = regressions(6, scale=1.0)
-    ais = AIS(num_temperatures=200)
+    conditional, z, eps, log_z = regressions(48, scale=1.0)
+    ais = AIS(num_temperatures=150, num_grid=16)
 
     def one(key, z, start):
         return ais.sandwich(key, StandardNormal(10), lambda v: conditional.log_prob(z, v), start, 8)
 
-    keys = jax.random.split(getkey(), 6)
+    keys = jax.random.split(getkey(), 48)
     result = jax.jit(jax.vmap(one))(keys, z, eps)
     assert result.lower.dtype == jnp.float32
-    assert result.lower.shape == result.upper.shape == result.lower_stderr.shape == (6,)
-    for side in (result.lower, result.upper):
-        np.testing.assert_allclose(side, log_z, atol=1.0)
-    assert -0.4 < jnp.mean(result.lower - log_z) < 0.2
-    assert -0.2 < jnp.mean(result.upper - log_z) < 0.4
-    alone = jax.jit(one)(keys[2], z[2], eps[2])
-    np.testing.assert_allclose(alone.lower, result.lower[2], atol=0.1)
-    np.testing.assert_allclose(alone.upper, result.upper[2], atol=0.1)
-    # The control: the mean log likelihood of the generating ε is no such estimate.
-    assert jnp.all(jnp.abs(jax.vmap(conditional.log_prob)(z, eps) - log_z) > 3)
+    assert result.lower.shape == result.upper.shape == result.lower_stderr.shape == (48,)
+    assert_mean(jnp.exp(result.lower - log_z), 1.0, max_stderr=0.1)
+    assert_mean(jnp.exp(log_z - result.upper), 1.0, max_stderr=0.1)
+    assert 0 < jnp.mean(result.upper - result.lower) < 0.5
+    # The control: the results belong to their own problems.
+    assert jnp.std(result.lower - jnp.roll(log_z, 1)) > 5 * jnp.std(result.lower - log_z)
 
 
 def test_sandwich_pools_its_chains_on_the_right_side(x64, getkey):
@@ -204,20 +206,18 @@ def test_sandwich_pools_its_chains_on_the_right_side(x64, getkey):
         result = SHORT.sandwich(sandwich_key, prior, log_likelihood, draw(start_key), 16)
         return result.lower - log_z, log_z - result.upper, result.lower_stderr
 
-    lower, minus_upper, stderr = chains(one, getkey(), num=512)
+    lower, minus_upper, stderr = chains(one, getkey(), num=256)
     assert_mean(jnp.exp(lower), 1.0, max_stderr=0.04)
     assert_mean(jnp.exp(minus_upper), 1.0, max_stderr=0.04)
     assert 0.7 < jnp.mean(stderr) / jnp.std(lower) < 1.4
 
 
 def test_without_an_exact_draw_there_is_no_upper_side(getkey):
-    prior, log_likelihood, _, draw = linear_gaussian()
-    run = jax.jit(lambda key, start: SHORT.sandwich(key, prior, log_likelihood, start, 4))
-    key = getkey()
-    alone, both = run(key, None), run(key, draw(getkey()))
-    assert alone.upper is None
-    assert alone.upper_stderr is None
-    np.testing.assert_allclose(alone.lower, both.lower, rtol=1e-5)
+    prior, log_likelihood, _, _ = linear_gaussian()
+    result = jax.eval_shape(lambda key: SHORT.sandwich(key, prior, log_likelihood, None, 4), getkey())
+    assert result.upper is None
+    assert result.upper_stderr is None
+    assert result.lower.shape == ()
 
 
 def test_tuning_reaches_its_target_and_respects_the_bound(getkey):
@@ -237,10 +237,11 @@ def test_starts_without_likelihood(getkey):
     """Forwards a weight of zero; backwards NaN, for no posterior draw is there."""
     prior = StandardNormal(1)
     nowhere = lambda v: jnp.sum(v) - jnp.inf
-    tuning = tune(getkey(), SHORT, prior, nowhere)
-    assert jnp.all(jnp.isfinite(tuning.step_sizes))
-    assert SHORT.forward(getkey(), prior, nowhere, tuning) == -jnp.inf
-    assert jnp.isnan(SHORT.backward(getkey(), prior, nowhere, jnp.zeros(1), tuning))
+    run = jax.jit(lambda key: SHORT.sandwich(key, prior, nowhere, jnp.zeros(1), 2))
+    result = run(getkey())
+    assert jnp.all(jnp.isfinite(result.tuning.step_sizes))
+    assert result.lower == -jnp.inf
+    assert jnp.isnan(result.upper)
 
 
 def test_one_temperature_is_importance_sampling_from_the_prior(getkey):
@@ -282,7 +283,8 @@ def test_calls_that_make_no_sense_are_refused(getkey):
 
 
 def test_the_example_runs():
-    names = {"jax": jax, "AIS": AIS, "StandardNormal": StandardNormal}
-    tests = doctest.DocTestFinder().find(AIS, "AIS", globs=names)
-    assert sum(doctest.DocTestRunner().run(test).attempted for test in tests) > 0
-    assert doctest.DocTestRunner().summarize(verbose=False).failed == 0
+    names = {"jax": jax, "eqx": eqx, "AIS": AIS, "StandardNormal": StandardNormal}
+    runner = doctest.DocTestRunner()
+    for test in doctest.DocTestFinder(recurse=False).find(AIS, "AIS", globs=names):
+        runner.run(test)
+    assert (runner.tries, runner.failures) == (4, 0)

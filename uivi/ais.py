@@ -55,8 +55,7 @@ class Sandwich(NamedTuple):
             log Z, the expectation being over the exact draw too.
         lower_stderr: standard error of `lower` (delta method over chains; NaN for one chain). Too small where
             few chains carry the weight.
-        upper_stderr: the same of `upper`, *given* the exact draw that its chains share: over problems, use the
-            spread between problems instead.
+        upper_stderr: the same of `upper`, *given* the exact draw that its chains share.
         tuning: of the chains.
     """
 
@@ -108,7 +107,8 @@ class AIS(eqx.Module):
 
     Example:
         >>> log_likelihood = lambda v: jax.scipy.stats.norm.logpdf(1.0, v).sum()  # Z = N(1; 0, 2)
-        >>> result = AIS(100).sandwich(jax.random.key(0), StandardNormal(1), log_likelihood, None, 16)
+        >>> sandwich = eqx.filter_jit(AIS(num_temperatures=100).sandwich)
+        >>> result = sandwich(jax.random.key(0), StandardNormal(1), log_likelihood, None, 16)
         >>> print(f"{result.lower:.1f}")
         -1.5
     """

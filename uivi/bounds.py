@@ -20,7 +20,7 @@ from uivi.families.semi_implicit import SemiImplicit
 from uivi.reverse.proposals import FittedProposal, FromMixing
 from uivi.targets.base import AbstractTarget, log_density_at
 
-Side = Literal["lower", "upper", "unbiased"]
+Side = Literal["lower", "upper", "unbiased", "none"]
 
 
 class BoundValue(NamedTuple):
@@ -28,7 +28,8 @@ class BoundValue(NamedTuple):
 
     Attributes:
         name: of what, by which estimator.
-        side: "lower": its expectation is at most the ELBO; "upper": at least; "unbiased": equal.
+        side: "lower": its expectation is at most the ELBO; "upper": at least; "unbiased": equal;
+            "none": a biased estimate of unknown sign.
         mean: the estimate.
         stderr: its standard error over the draws.
         num_draws: how many z.

@@ -4,15 +4,17 @@ import pathlib
 import sys
 from typing import Annotated
 
+import jax
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from uivi import __version__, _checks, report
+from uivi import __version__, _checks, data_cli, report
 from uivi.archive import ArchiveError
-from uivi.experiments import EXPERIMENTS, GROUPS, Experiment, Run, run
+from uivi.experiments import EXPERIMENTS, GROUPS, SIDE_BY_SIDE, Effort, Experiment, Run, run
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Unbiased implicit variational inference.")
+app.add_typer(data_cli.app, name="data")
 console = Console()
 
 Out = Annotated[pathlib.Path, typer.Option(help="Directory of the results.")]
@@ -32,30 +34,40 @@ def list_experiments() -> None:
 
 @app.command("run")
 def run_experiments(
-    name: Annotated[str, typer.Argument(help="An experiment, or a group such as `toy`.")],
-    method: Annotated[str, typer.Option(help="uivi, sivi, explicit; several with commas; or all.")] = "uivi",
-    preset: Annotated[str, typer.Option(help="default, paper; both with a comma.")] = "default",
+    name: Annotated[str, typer.Argument(help="An experiment, a group such as `toy`, or `paper` for all.")],
+    method: Annotated[str, typer.Option(help="uivi, sivi, explicit; several with commas; or all.")] = "",
+    preset: Annotated[str, typer.Option(help="default, paper; both with a comma.")] = "",
     steps: Annotated[int | None, typer.Option(help="Number of updates instead of the preset's.")] = None,
     seed: Annotated[int, typer.Option(help="The (first) seed.")] = 0,
     seeds: Annotated[int, typer.Option(help="How many seeds, fitted side by side.")] = 1,
     out: Out = pathlib.Path("results"),
     *,
+    quick: Annotated[bool, typer.Option("--quick", help="Few updates and draws: minutes on a CPU.")] = False,
+    apart: Annotated[bool, typer.Option("--apart", help="Data sets one by one, also on a GPU.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with what --out holds.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress bars.")] = False,
 ) -> None:
-    """Run an experiment and write its results, a table and a page with figures."""
+    """Run an experiment and write its results, a table and a page with figures.
+
+    Without --method and --preset an experiment is run with `default` `uivi`, and the group `paper` with all
+    methods of the preset `paper`.
+    """
+    # On a GPU JAX would round the inputs of float32 products to 10 bits.
+    jax.config.update("jax_default_matmul_precision", "highest")
     _checks.known_name("experiment", name, [*EXPERIMENTS, *GROUPS])
     first = _checks.positive_int("seed + 1", seed + 1) - 1
     all_seeds = tuple(range(first, first + _checks.positive_int("seeds", seeds)))
+    whole = name == "paper"
+    effort: Effort = "quick" if quick else "full"
     todo = [
-        Run.create(EXPERIMENTS[member], p, m, all_seeds, out, steps)
-        for member in GROUPS.get(name, (name,))
-        for p in preset.split(",")
-        for m in _methods(EXPERIMENTS[member], p, method)
+        Run.create(group, p, m, all_seeds, out, steps, effort)
+        for group in _grouped(GROUPS.get(name, (name,)), together=jax.default_backend() == "gpu" and not apart)
+        for p in (preset or ("paper" if whole else "default")).split(",")
+        for m in _methods(group[0], p, method or ("all" if whole else "uivi"))
     ]
     for what in todo:
-        result = run(what, resume=resume, progress=not quiet)
-        console.print(report.one_line(result))
+        for result in run(what, resume=resume, progress=not quiet):
+            console.print(report.one_line(result))
     console.print(report.table(report.load_results(out)))
     console.print(f"page with figures: {report.write_page(out)}")
 
@@ -67,6 +79,19 @@ def make_report(
     """Turn a directory of results into one HTML page with tables and figures; nothing is fitted."""
     console.print(report.table(report.load_results(out)))
     console.print(f"page with figures: {report.write_page(out)}")
+
+
+def _grouped(names: tuple[str, ...], *, together: bool) -> list[tuple[Experiment, ...]]:
+    """The experiments in order; those that can run side by side in one tuple if asked for."""
+    groups: list[tuple[Experiment, ...]] = []
+    for name in names:
+        last = groups[-1] if groups else ()
+        joined = frozenset(e.name for e in last) | {name}
+        if together and any(joined <= set_ for set_ in SIDE_BY_SIDE) and last:
+            groups[-1] = (*last, EXPERIMENTS[name])
+        else:
+            groups.append((EXPERIMENTS[name],))
+    return groups
 
 
 def _methods(experiment: Experiment, preset: str, method: str) -> list[str]:

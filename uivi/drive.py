@@ -66,7 +66,7 @@ def drive(
     *,
     reporter: Reporter,
     checkpoints: Checkpoints | None = None,
-    monitors: Sequence[AbstractMonitor] = (),
+    monitors: Sequence[AbstractMonitor | Sequence[AbstractMonitor]] = (),
     keep_best: str | None = None,
 ) -> Driven:
     """Update `state` until `num_steps` are done, resuming from a checkpoint if there is one.
@@ -81,7 +81,7 @@ def drive(
         num_steps: in all.
         reporter: told of every chunk.
         checkpoints: where to save, or None.
-        monitors: see `AbstractMonitor`.
+        monitors: see `AbstractMonitor`; in place of one, a list of the same kind with one for each stacked fit.
         keep_best: a monitor's column; the final state is that of its largest value, for each fit by itself.
     """
     _checks.positive_int("num_steps", num_steps)
@@ -91,7 +91,8 @@ def drive(
     with checkpoints.locked() if checkpoints else contextlib.nullcontext(), _interrupts() as stop:
         if checkpoints:
             _restore(run, checkpoints)
-        _until_done(run, method, num_steps, reporter, checkpoints, stop, monitors, keep_best)
+        lanes = [list(m) if isinstance(m, Sequence) else [m] * state.step.size for m in monitors]
+        _until_done(run, method, num_steps, reporter, checkpoints, stop, lanes, keep_best)
     return run
 
 
@@ -106,7 +107,7 @@ def _until_done(run: Driven, method, num_steps: int, reporter, checkpoints, stop
         run.seconds += elapsed
         done += size
         row = {"step": done, **info.mean._asdict(), "skipped": info.skipped, "seconds": run.seconds}
-        due = [m for m in monitors if done % m.every == 0 or done >= num_steps]
+        due = [m for m in monitors if done % m[0].every == 0 or done >= num_steps]
         if due:
             seen = _look(due, method, run.state)
             row |= seen
@@ -127,19 +128,20 @@ def _until_done(run: Driven, method, num_steps: int, reporter, checkpoints, stop
             return
 
 
-def _chunk(num_steps: int, monitors: Sequence[AbstractMonitor]) -> int:
+def _chunk(num_steps: int, monitors: list[list[AbstractMonitor]]) -> int:
     """Updates between two records: at most `num_steps / 200`, and a divisor of every monitor's interval."""
     most = max(1, num_steps // NUM_RECORDS)
-    common = math.gcd(*(monitor.every for monitor in monitors)) or most
+    common = math.gcd(*(lanes[0].every for lanes in monitors)) or most
     return max(size for size in range(1, most + 1) if common % size == 0)
 
 
-def _look(monitors: list[AbstractMonitor], method: loop.Method, state: loop.FitState) -> dict[str, Any]:
+def _look(monitors: list[list[AbstractMonitor]], method: loop.Method, state: loop.FitState) -> dict[str, Any]:
     """The columns of the monitors: numbers for a single fit, lists for stacked ones."""
     fits = [loop.averaged(fit) for fit in loop.unstack(state)]
     seen = {}
-    for monitor in monitors:
-        values = [{k: float(v) for k, v in monitor(method, fit).items()} for fit in fits]
+    for lanes in monitors:
+        pairs = zip(lanes, fits, strict=True)
+        values = [{k: float(v) for k, v in monitor(method, fit).items()} for monitor, fit in pairs]
         for name in values[0]:
             column = [v[name] for v in values]
             seen[name] = column if state.step.ndim else column[0]

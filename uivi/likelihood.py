@@ -10,6 +10,7 @@ With z_s ~ q(z|x) from ε_s, fresh ε_1..M ~ q(ε) and w_s = p(x, z_s) / q̂(z_s
   of earlier, independent draws; unbiased for p(x) too.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -20,7 +21,7 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from uivi import _checks
-from uivi._types import Key, Latent, Scalar
+from uivi._types import Context, Key, Latent, Scalar
 from uivi.bounds import BoundValue, Side
 from uivi.families.base import AbstractFamily
 from uivi.families.explicit import AbstractExplicit
@@ -36,8 +37,10 @@ class Terms(NamedTuple):
 
     Attributes:
         log_joint: log p(x, z_s).
-        own: log q(z_s|ε_s), or log q(z_s) of an explicit family.
-        fresh: log Σ_m q(z_s|ε_m) over each block of fresh ε; empty for an explicit family.
+        own: log q(z_s|ε_s).
+        fresh: log Σ_m q(z_s|ε_m) over each block of fresh ε.
+
+    An explicit family has no ε: every q(z_s|ε) is q(z_s).
     """
 
     log_joint: Float[Array, "S"]
@@ -56,7 +59,7 @@ class SiteValues(NamedTuple):
 
 
 SIDES: dict[str, tuple[str, Side]] = {
-    "paper": ("log p(x), paper's estimator", "upper"),
+    "paper": ("log p(x), paper's estimator", "none"),
     "lower": ("log p(x), generating ε included", "lower"),
     "student": ("log p(x), Student-t importance sampling", "lower"),
     "elbo_lower": ("ELBO", "lower"),
@@ -65,17 +68,24 @@ SIDES: dict[str, tuple[str, Side]] = {
 
 
 class StudentT(eqx.Module):
-    """How the explicit proposal is fitted: moments of q, then `rounds` of weighted moments."""
+    """How the explicit proposal is fitted and used.
+
+    Args:
+        degrees: of freedom.
+        rounds: of S draws each, whose weighted moments refine those of q.
+        times: the estimate itself takes `times` * S further draws.
+    """
 
     degrees: float = eqx.field(static=True, default=8.0)
     rounds: int = eqx.field(static=True, default=3)
+    times: int = eqx.field(static=True, default=10)
 
 
 class Likelihood(eqx.Module):
     """Evaluates log p(x) and the ELBO of an amortised model on many sites.
 
     Args:
-        num_draws: S, for every estimator and for every round of fitting the Student-t.
+        num_draws: S, for every estimator; the Student-t takes more, see there.
         num_mixing: M.
         sites_at_once: how many sites are evaluated side by side.
         student: the explicit proposal.
@@ -120,11 +130,11 @@ def _evaluate(settings: Likelihood, key: Key, family, target, sites):
     def one(args):
         key, site = args
         terms_key, student_key = jax.random.split(key)
-        terms, draws = evaluate_terms(
-            terms_key, family, target, site, settings.num_draws, settings.num_mixing
-        )
+        log_joint = lambda z: target.log_joint(z, site)  # noqa: E731
+        budget = (settings.num_draws, settings.num_mixing)
+        terms, draws = evaluate_terms(terms_key, family, log_joint, target.context(site), *budget)
         low, high = log_marginals(terms, settings.num_mixing)
-        student = _student(student_key, settings, target, site, draws)
+        student = _student(student_key, settings, log_joint, draws)
         parts = (
             _log_mean(terms.log_joint - low),
             _log_mean(terms.log_joint - high),
@@ -138,16 +148,23 @@ def _evaluate(settings: Likelihood, key: Key, family, target, sites):
 
 
 def evaluate_terms(
-    key: Key, family: AbstractFamily, target: AbstractTarget, site: Array, num_draws: int, num_mixing: int
+    key: Key,
+    family: AbstractFamily,
+    log_joint: Callable[[Latent], Scalar],
+    context: Context,
+    num_draws: int,
+    num_mixing: int,
 ) -> tuple[Terms, Float[Array, "S D"]]:
-    """Draw from q at one site and evaluate the parts of all estimators; also the draws."""
+    """Draw from q at one site and evaluate the parts of all estimators; also the draws.
+
+    The fresh ε are shared by the draws.
+    """
     draw_key, mixing_key = jax.random.split(key)
-    context = target.context(site)
     draws = jax.vmap(lambda k: family.sample(k, context))(jax.random.split(draw_key, num_draws))
-    log_joint = jax.vmap(lambda z: target.log_joint(z, site))(draws.z)
+    log_p = jax.vmap(log_joint)(draws.z)
     if isinstance(family, AbstractExplicit):
         own = jax.vmap(lambda z: family.log_prob(z, context))(draws.z)
-        return Terms(log_joint, own, jnp.zeros((0, num_draws), own.dtype)), draws.z
+        return Terms(log_p, own, own[None] + jnp.log(num_mixing)), draws.z
     assert isinstance(family, SemiImplicit)
     log_prob = lambda z, eps: family.conditional.log_prob(z, eps, context)  # noqa: E731
     own = jax.vmap(log_prob)(draws.z, draws.eps)
@@ -165,13 +182,11 @@ def evaluate_terms(
     blocks = -(-num_mixing // block)
     numbered = (jnp.arange(blocks), jax.random.split(mixing_key, blocks))
     fresh = jax.lax.scan(add, None, numbered)[1]
-    return Terms(log_joint, own, fresh), draws.z
+    return Terms(log_p, own, fresh), draws.z
 
 
 def log_marginals(terms: Terms, num_mixing: int) -> tuple[Float[Array, "S"], Float[Array, "S"]]:
     """Log q̂(z_s) without and with the generating ε: too low and too high in expectation."""
-    if not terms.fresh.shape[0]:
-        return terms.own, terms.own
     fresh = jax.nn.logsumexp(terms.fresh, 0)
     high = jnp.logaddexp(fresh, terms.own) - jnp.log1p(num_mixing)
     return fresh - jnp.log(num_mixing), high
@@ -197,25 +212,28 @@ class _Student(NamedTuple):
 
 
 def _student(
-    key: Key, settings: Likelihood, target: AbstractTarget, site: Array, draws: Float[Array, "S D"]
-) -> Float[Array, "S"]:
+    key: Key, settings: Likelihood, log_joint: Callable[[Latent], Scalar], draws: Float[Array, "S D"]
+) -> Float[Array, "T"]:
     """Log weights of fresh draws from a Student-t that was fitted to draws of q, then to weighted ones."""
-    degrees = settings.student.degrees
-    log_joint = jax.vmap(lambda z: target.log_joint(z, site))
-    dim = draws.shape[1]
+    degrees, dim = settings.student.degrees, draws.shape[1]
+
+    def weigh(proposal: _Student, key: Key):
+        z = proposal.sample(key, settings.num_draws)
+        return z, jax.vmap(log_joint)(z) - jax.vmap(proposal.log_prob)(z)
+
     loc, spread = _moments(draws, jnp.full(draws.shape[:1], 1.0 / draws.shape[0]))
     proposal = _fitted(loc, spread, degrees)
     keys = jax.random.split(key, settings.student.rounds + 1)
     for round_key in keys[:-1]:
-        z = proposal.sample(round_key, settings.num_draws)
-        weights = jax.nn.softmax(log_joint(z) - jax.vmap(proposal.log_prob)(z))
+        z, log_weights = weigh(proposal, round_key)
+        weights = jax.nn.softmax(log_weights)
         effective = 1 / jnp.sum(weights**2)
         trust = effective / (effective + 2 * dim)
         new_loc, new_spread = _moments(z, weights)
         loc, spread = loc + trust * (new_loc - loc), spread + trust * (new_spread - spread)
         proposal = _fitted(loc, spread, degrees)
-    z = proposal.sample(keys[-1], settings.num_draws)
-    return log_joint(z) - jax.vmap(proposal.log_prob)(z)
+    final_keys = jax.random.split(keys[-1], settings.student.times)
+    return jnp.ravel(jax.lax.map(lambda k: weigh(proposal, k)[1], final_keys))
 
 
 def _moments(z: Float[Array, "S D"], weights: Float[Array, "S"]) -> tuple[Array, Array]:

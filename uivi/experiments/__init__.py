@@ -1,9 +1,33 @@
 """Experiments of the paper, as data."""
 
-from uivi.experiments.base import Experiment, Recipe, Run, run, smoke
-from uivi.experiments.toy import DEVIATIONS, TOYS
+from uivi.experiments import regression, toy, vae
+from uivi.experiments.base import AbstractTask, Effort, Experiment, Recipe
+from uivi.experiments.running import Run, run, smoke
 
-EXPERIMENTS = {experiment.name: experiment for experiment in TOYS}
-GROUPS = {"toy": tuple(experiment.name for experiment in TOYS)}
+EXPERIMENTS = {e.name: e for e in (*toy.TOYS, *regression.REGRESSIONS, *vae.VAES)}
 
-__all__ = ["DEVIATIONS", "EXPERIMENTS", "GROUPS", "Experiment", "Recipe", "Run", "run", "smoke"]
+GROUPS = {
+    "toy": tuple(e.name for e in toy.TOYS),
+    "logreg": ("logreg-mnist", "logreg-hapt-recomputed"),
+    "vae": tuple(e.name for e in vae.VAES),
+}
+GROUPS["paper"] = (*GROUPS["toy"], *GROUPS["logreg"], "logreg-iterations", *GROUPS["vae"])
+
+SIDE_BY_SIDE = {frozenset(GROUPS["vae"])}
+"""Experiments whose arrays have the same shapes: on a GPU they run as one program."""
+
+DEVIATIONS = {"toy": toy.DEVIATIONS, "logreg": regression.DEVIATIONS, "vae": vae.DEVIATIONS}
+
+__all__ = [
+    "DEVIATIONS",
+    "EXPERIMENTS",
+    "GROUPS",
+    "SIDE_BY_SIDE",
+    "AbstractTask",
+    "Effort",
+    "Experiment",
+    "Recipe",
+    "Run",
+    "run",
+    "smoke",
+]

@@ -2,11 +2,13 @@
 
 from uivi import presets
 from uivi.estimators import Explicit, StickingTheLanding
-from uivi.experiments.base import Experiment, Recipe
+from uivi.experiments.base import Effort, Experiment, Recipe
+from uivi.experiments.toy_task import ToyTask
 from uivi.families import ExplicitGaussian
 from uivi.targets import Banana, Multimodal, XShaped
 
 PAPER_STEPS = 50_000
+QUICK_STEPS, QUICK_DEFAULT = 5_000, 500
 
 
 def mean_field(key, dim: int) -> ExplicitGaussian:
@@ -17,9 +19,9 @@ def mean_field(key, dim: int) -> ExplicitGaussian:
 
 RECIPES = {
     "paper": {
-        "uivi": Recipe(presets.paper_family, presets.paper_uivi(), presets.paper_optimizer, PAPER_STEPS),
-        "sivi": Recipe(presets.paper_family, presets.paper_sivi(), presets.paper_optimizer, PAPER_STEPS),
-        "explicit": Recipe(mean_field, Explicit(1), presets.paper_optimizer, PAPER_STEPS),
+        "uivi": Recipe(presets.paper_family, presets.paper_uivi(), presets.paper_optimizer, PAPER_STEPS, QUICK_STEPS),
+        "sivi": Recipe(presets.paper_family, presets.paper_sivi(), presets.paper_optimizer, PAPER_STEPS, QUICK_STEPS),
+        "explicit": Recipe(mean_field, Explicit(1), presets.paper_optimizer, PAPER_STEPS, QUICK_STEPS),
     },
     "default": {
         "uivi": Recipe(
@@ -27,42 +29,42 @@ RECIPES = {
             presets.default_uivi(),
             presets.default_optimizer,
             presets.DEFAULT_STEPS,
+            QUICK_DEFAULT,
         ),
         "sivi": Recipe(
             presets.default_family,
             presets.default_sivi(),
             presets.default_optimizer,
             presets.DEFAULT_STEPS,
+            QUICK_DEFAULT,
         ),
-        "explicit": Recipe(mean_field, StickingTheLanding(), presets.default_optimizer, presets.DEFAULT_STEPS),
+        "explicit": Recipe(
+            mean_field,
+            StickingTheLanding(),
+            presets.default_optimizer,
+            presets.DEFAULT_STEPS,
+            QUICK_DEFAULT,
+        ),
     },
 }
 
+
+
+def _toy(name: str, title: str, side: str, make, goal: float, best: str) -> Experiment:
+    reference = f"Section 4.1, Table 1, Figure 2 ({side})"
+    source = f"project goal; best published figure {best} (DIVI, as run by StatComp)"
+
+    def task(effort: Effort) -> ToyTask:
+        del effort
+        return ToyTask(make())
+
+    return Experiment(name, "toy", title, reference, task, RECIPES, {"default-uivi": (goal, source)})
+
+
 TOYS = (
-    Experiment(
-        "banana",
-        "Banana",
-        "Section 4.1, Table 1, Figure 2 (left)",
-        Banana(),
-        RECIPES,
-        (0.01, "project goal; best published figure 0.004 (DIVI, as run by StatComp)"),
-    ),
-    Experiment(
-        "multimodal",
-        "Multimodal",
-        "Section 4.1, Table 1, Figure 2 (middle)",
-        Multimodal(),
-        RECIPES,
-        (0.0005, "project goal; best published figure 0.0002 (DIVI, as run by StatComp)"),
-    ),
-    Experiment(
-        "xshaped",
-        "X-shaped",
-        "Section 4.1, Table 1, Figure 2 (right)",
-        XShaped(),
-        RECIPES,
-        (0.001, "project goal; best published figure 0.009 (DIVI, as run by StatComp)"),
-    ),
+    _toy("banana", "Banana", "left", Banana, 0.01, "0.004"),
+    _toy("multimodal", "Multimodal", "middle", Multimodal, 0.0005, "0.0002"),
+    _toy("xshaped", "X-shaped", "right", XShaped, 0.001, "0.009"),
 )
 
 DEVIATIONS = (

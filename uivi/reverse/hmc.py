@@ -14,7 +14,7 @@ from uivi.reverse.base import AbstractReverseSampler, rejected_nonfinite, unifor
 from uivi.reverse.step_size import AbstractStepSize, AdaptBetween
 
 
-UNROLL_LEAPFROGS, UNROLL_TRANSITIONS = 1, 1
+MOST_UNROLLED = 60
 
 
 class _Chain(NamedTuple):
@@ -53,8 +53,8 @@ class HMC(AbstractReverseSampler):
         density = jax.value_and_grad(family.reverse_log_density(draw.z, context))
 
         def transition(chain: _Chain, xs):
-            key, is_burnin = xs
-            moved, accepted, probability, end = self._move(key, chain, density)
+            noise, is_burnin = xs
+            moved, accepted, probability, end = self._move(noise, chain, density)
             adapted = self.step_size.within(chain.step_size, accepted)
             step_size = jnp.where(is_burnin, adapted, chain.step_size)
             bad = rejected_nonfinite(family, end.eps, end.log_density)
@@ -62,8 +62,11 @@ class HMC(AbstractReverseSampler):
 
         total = self.num_burnin + self.num_draws
         start = _Chain(draw.eps, *density(draw.eps), state)
-        xs = (jax.random.split(key, total), jnp.arange(total) < self.num_burnin)
-        end, (eps, probability, bad) = jax.lax.scan(transition, start, xs, unroll=UNROLL_TRANSITIONS)
+        noise = jax.vmap(lambda k: _noise(k, draw.eps))(jax.random.split(key, total))
+        xs = (noise, jnp.arange(total) < self.num_burnin)
+        # Unrolled where the program stays small: a loop of tiny kernels is bound by their launches.
+        unroll = total if total * self.num_leapfrog <= MOST_UNROLLED else 1
+        end, (eps, probability, bad) = jax.lax.scan(transition, start, xs, unroll=unroll)
         weights = uniform_log_weights(self.num_draws, eps.dtype)
         acceptance = jnp.mean(probability)
         info = ReverseInfo(acceptance, jnp.full_like(acceptance, jnp.nan), jnp.sum(bad))
@@ -76,10 +79,9 @@ class HMC(AbstractReverseSampler):
         step_size, acceptance = memos
         return self.step_size.between(jnp.mean(step_size), jnp.mean(acceptance))
 
-    def _move(self, key: Key, chain: _Chain, density):
-        """One transition, drawing its randomness in the order of BlackJAX's HMC."""
-        momentum_key, accept_key = jax.random.split(key)
-        momentum = jax.random.normal(momentum_key, chain.eps.shape, chain.eps.dtype)
+    def _move(self, noise: tuple[Array, Array], chain: _Chain, density):
+        """One transition with its momentum and its uniform number."""
+        momentum, uniform = noise
         step = chain.step_size.astype(chain.eps.dtype)
 
         def leapfrog(_, carry):
@@ -91,12 +93,18 @@ class HMC(AbstractReverseSampler):
 
         carry = (chain.eps, momentum, chain.log_density, chain.gradient)
         eps, end_momentum, value, gradient = jax.lax.fori_loop(
-            0, self.num_leapfrog, leapfrog, carry, unroll=UNROLL_LEAPFROGS
+            0, self.num_leapfrog, leapfrog, carry, unroll=self.num_leapfrog <= MOST_UNROLLED
         )
         gain = value - chain.log_density + 0.5 * jnp.sum(momentum**2 - end_momentum**2)
         gain = jnp.where(jnp.isfinite(gain), gain, -jnp.inf)
         probability = jnp.exp(jnp.minimum(gain, 0.0))
-        accept = jax.random.bernoulli(accept_key, probability)
+        accept = uniform < probability
         end = _Chain(eps, value, gradient, chain.step_size)
         moved = jax.tree.map(lambda new, old: jnp.where(accept, new, old), end, chain)
         return moved, accept.astype(eps.dtype), probability, end
+
+
+def _noise(key: Key, eps: Array) -> tuple[Array, Array]:
+    """Momentum and uniform number of one transition, in the order of BlackJAX's HMC."""
+    momentum_key, accept_key = jax.random.split(key)
+    return jax.random.normal(momentum_key, eps.shape, eps.dtype), jax.random.uniform(accept_key, (), eps.dtype)

@@ -1,0 +1,181 @@
+"""Fitting and judging Bayesian multinomial logistic regression (Section 4.2)."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from uivi import datasets, likelihood, loop
+from uivi._types import Draw, Key
+from uivi.ais import AIS
+from uivi.bounds import BoundValue
+from uivi.experiments.base import AbstractTask, Effort, Recipe
+from uivi.families import SemiImplicit
+from uivi.monitor import AbstractMonitor
+from uivi.posterior import Posterior
+from uivi.predictive import predict
+from uivi.targets.regression import Batch, SoftmaxRegression
+
+
+@dataclasses.dataclass(frozen=True)
+class Budget:
+    """Draws and intervals of the evaluation: the paper's at full effort."""
+
+    elbo_every: int = 100
+    elbo_draws: int = 100
+    elbo_mixing: int = 10_000
+    test_every: int = 1_000
+    test_draws: int = 8_000
+    final_draws: int = 1_000
+    sandwich_draws: int = 32
+    sandwich: AIS = dataclasses.field(default_factory=lambda: AIS(1_000))
+    test_rows: int | None = None
+
+
+BUDGETS: dict[Effort, Budget] = {
+    "full": Budget(),
+    "quick": Budget(50, 20, 500, 150, 100, 50, 4, AIS(50, num_grid=8, num_moves=8), 2_000),
+    "smoke": Budget(2, 3, 5, 2, 3, 4, 2, AIS(3, num_grid=2, num_moves=2), 50),
+}
+
+
+class ElboCurve(AbstractMonitor):
+    """The paper's ELBO estimate on the minibatch of the moment, and the same from below."""
+
+    every: int = eqx.field(static=True)
+    num_draws: int = eqx.field(static=True)
+    num_mixing: int = eqx.field(static=True)
+
+    @eqx.filter_jit
+    def __call__(self, method: loop.Method, state: loop.FitState) -> dict[str, Array]:
+        """Both sides; the draws and the fresh ε are shared."""
+        del method
+        target, family = state.target, state.family
+        site = jax.tree.map(lambda x: x[0], target.sites(loop.sites_key(state), state.step))
+        log_joint = lambda z: target.log_joint(z, site)  # noqa: E731
+        budget = (self.num_draws, self.num_mixing)
+        terms, _ = likelihood.evaluate_terms(self.key(state), family, log_joint, None, *budget)
+        low, high = likelihood.log_marginals(terms, self.num_mixing)
+        from_below = terms.log_joint - high
+        return {
+            "elbo_lower": jnp.mean(from_below),
+            "elbo_lower_stderr": jnp.std(from_below) / jnp.sqrt(self.num_draws),
+            "elbo_paper": jnp.mean(terms.log_joint - low),
+        }
+
+
+class TestCurve(AbstractMonitor):
+    """Predictions on held-out rows."""
+
+    held_out: Batch
+    every: int = eqx.field(static=True)
+    num_draws: int = eqx.field(static=True)
+
+    def __call__(self, method: loop.Method, state: loop.FitState) -> dict[str, Array]:
+        """All scores of `predict`."""
+        del method
+        scores = predict(self.key(state), state.family, state.target, self.held_out, self.num_draws)
+        return {f"test_{name}": value for name, value in scores._asdict().items()}
+
+
+class RegressionTask(AbstractTask):
+    """A data set with labels: ELBO from both sides, predictions on its test split."""
+
+    def __init__(self, dataset: str, batch_size: int, divisor: float, effort: Effort):
+        """Load the data set."""
+        self.data = datasets.load(dataset)
+        self.budget, self.effort = BUDGETS[effort], effort
+        self.batch_size, self.divisor = batch_size, divisor
+        kept = slice(self.budget.test_rows)
+        x = np.asarray(self.data.test.x[kept], np.float32) / np.float32(divisor)
+        self.test = (jnp.asarray(x), jnp.asarray(self.data.test.y[kept]))
+
+    def target(self, key: Key, recipe: Recipe) -> SoftmaxRegression:
+        """All training rows."""
+        del key, recipe
+        return SoftmaxRegression.create(
+            *self.data.train,
+            num_classes=self.data.num_classes,
+            batch_size=self.batch_size,
+            divisor=self.divisor,
+        )
+
+    def monitors(self, num_steps: int, recipe: Recipe) -> Sequence[AbstractMonitor]:
+        """ELBO and test curves."""
+        del num_steps, recipe
+        b = self.budget
+        return (
+            ElboCurve(b.elbo_every, b.elbo_draws, b.elbo_mixing),
+            TestCurve(self.test, b.test_every, b.test_draws),
+        )
+
+    def evaluate(self, key: Key, fit: Posterior) -> dict[str, Any]:
+        """ELBO on all the data: by fresh ε, and by annealing from and to the generating ε; predictions."""
+        keys, b = jax.random.split(key, 3), self.budget
+        assert isinstance(fit.target, SoftmaxRegression)
+        scores = predict(keys[1], fit.family, fit.target, self.test, b.test_draws)
+        values: dict[str, Any] = {f"test_{k}": float(v) for k, v in scores._asdict().items()}
+        lower, upper = _elbo(keys[0], fit.family, fit.target, b.final_draws, b.elbo_mixing)
+        values |= {"elbo_lower": lower._asdict(), "elbo_paper": upper._asdict()}
+        if isinstance(fit.family, SemiImplicit):
+            sides = _sandwich(keys[2], fit.family, fit.target, b.sandwich_draws, b.sandwich)
+            values |= {"ais_lower": sides[0]._asdict(), "ais_upper": sides[1]._asdict()}
+        return values
+
+    def exhibit(self, key: Key, fit: Posterior) -> dict[str, Any]:
+        """Nothing but the curves."""
+        del key, fit
+        return {}
+
+    def describe(self) -> dict[str, Any]:
+        """Data and budget."""
+        budget = dataclasses.asdict(self.budget) | {"sandwich": repr(self.budget.sandwich)}
+        return {"dataset": self.data.name, "description": self.data.description, "budget": budget}
+
+
+@eqx.filter_jit
+def _terms(key: Key, family, target: SoftmaxRegression, num_draws: int, num_mixing: int):
+    return likelihood.evaluate_terms(key, family, target.log_density, None, num_draws, num_mixing)[0]
+
+
+def _elbo(key: Key, family, target, num_draws: int, num_mixing: int) -> tuple[BoundValue, BoundValue]:
+    terms = _terms(key, family, target, num_draws, num_mixing)
+    low, high = likelihood.log_marginals(terms, num_mixing)
+    return (
+        _value("ELBO on all data", "lower", terms.log_joint - high),
+        _value("ELBO on all data, paper's estimator", "upper", terms.log_joint - low),
+    )
+
+
+def _sandwich(key: Key, family, target, num_draws: int, settings: AIS) -> tuple[BoundValue, BoundValue]:
+    """ELBO from both sides with log q(z) = log ∫ q(ε) q(z|ε) dε by annealing, backwards and forwards.
+
+    The ε that made z is an exact draw of q(ε|z), so the backward chain bounds log q(z) from above.
+    """
+    draw_key, chain_key = jax.random.split(key)
+    draws = jax.vmap(lambda k: family.sample(k))(jax.random.split(draw_key, num_draws))
+    log_p = jax.vmap(target.log_density)(draws.z)
+
+    @eqx.filter_jit
+    def both(family, draws: Draw, keys):
+        def one(draw: Draw, key):
+            log_prob = family.conditional.log_prob_of(draw.z)
+            result = settings.sandwich(key, family.mixing, log_prob, draw.eps, 1)
+            return result.lower, result.upper
+
+        return jax.vmap(one)(draws, keys)
+
+    low, high = both(family, draws, jax.random.split(chain_key, num_draws))
+    name = "ELBO on all data, log q by annealed importance sampling"
+    return _value(name, "lower", log_p - high), _value(name, "upper", log_p - low)
+
+
+def _value(name: str, side, terms: Array) -> BoundValue:
+    values = np.asarray(terms, np.float64)
+    stderr = values.std(ddof=1) / np.sqrt(values.size)
+    return BoundValue(name, side, float(values.mean()), float(stderr), values.size)
