@@ -166,17 +166,15 @@ def evaluate_terms(
         own = jax.vmap(lambda z: family.log_prob(z, context))(draws.z)
         return Terms(log_p, own, own[None] + jnp.log(num_mixing)), draws.z
     assert isinstance(family, SemiImplicit)
-    log_prob = lambda z, eps: family.conditional.log_prob(z, eps, context)  # noqa: E731
-    own = jax.vmap(log_prob)(draws.z, draws.eps)
-    # The network depends on ε alone: nested in this order it is evaluated once for each ε.
-    pairs = jax.vmap(jax.vmap(log_prob, (0, None)), (None, 0))
+    conditional = family.conditional
+    own = jax.vmap(lambda d: conditional.log_prob(d.z, d.eps, context))(draws)
     block = min(BLOCK, num_mixing)
 
     def add(_, numbered):
         number, key = numbered
         eps = jax.vmap(family.mixing.sample)(jax.random.split(key, block))
         used = number * block + jnp.arange(block) < num_mixing
-        values = jnp.where(used[:, None], pairs(draws.z, eps), -jnp.inf)
+        values = jnp.where(used[:, None], conditional.log_prob_pairs(draws.z, eps, context), -jnp.inf)
         return None, jax.nn.logsumexp(values, 0)
 
     blocks = -(-num_mixing // block)

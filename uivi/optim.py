@@ -127,9 +127,29 @@ def averaged(inner: optax.GradientTransformation, decay: float = 0.999) -> optax
 
 
 def adam_cosine(
-    num_steps: int, rate: float = 2e-3, *, clip: float = 10.0, b2: float = 0.999
+    num_steps: int,
+    rate: float = 2e-3,
+    *,
+    clip: float = 10.0,
+    b2: float = 0.999,
+    warmup: int = 0,
+    weight_decay: float = 0.0,
 ) -> optax.GradientTransformation:
-    """Adam with a cosine decay to zero over `num_steps` and a bound on the global gradient norm."""
+    """Adam with a cosine decay to zero over `num_steps` and a bound on the global gradient norm.
+
+    Args:
+        num_steps: of the whole fit.
+        rate: the largest learning rate.
+        clip: bound on the norm of the gradient.
+        b2: of Adam.
+        warmup: updates over which the rate grows from zero.
+        weight_decay: decoupled (AdamW), of every parameter.
+    """
     _checks.positive_float("rate", rate)
     schedule = optax.cosine_decay_schedule(rate, _checks.positive_int("num_steps", num_steps))
-    return optax.chain(optax.clip_by_global_norm(clip), optax.adam(schedule, b2=b2))
+    if warmup:
+        plain = schedule
+        schedule = lambda count: plain(count) * jnp.minimum((count + 1) / warmup, 1.0)  # noqa: E731
+    decay = [optax.add_decayed_weights(weight_decay)] if weight_decay else []
+    parts = [optax.scale_by_adam(b2=b2), *decay, optax.scale_by_learning_rate(schedule)]
+    return optax.chain(optax.clip_by_global_norm(clip), *parts)

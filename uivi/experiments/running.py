@@ -128,7 +128,7 @@ def run(what: Run, *, resume: bool = False, progress: bool = True) -> list[dict[
             result = _without_nan(parts | _result(what, experiment, task, fits, seconds))
             path = what.result_path(experiment)
             path.parent.mkdir(parents=True, exist_ok=True)
-            archive.write_bytes(path, json.dumps(result, indent=1).encode())
+            archive.write_bytes(path, _readable(result).encode())
             results.append(result)
         shutil.rmtree(checkpoints.directory)
     return results
@@ -226,10 +226,18 @@ def _name(function: Callable) -> str:
     return f"{function.__module__}:{function.__qualname__}"
 
 
+def _readable(result: dict[str, Any]) -> str:
+    """JSON with a line for each entry: short, and a difference shows where it is."""
+    lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in result.items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
 def _without_nan(value: Any) -> Any:
-    """JSON has no NaN: null instead."""
+    """JSON has no NaN: null instead. Floats keep six digits."""
     if isinstance(value, dict):
         return {k: _without_nan(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [_without_nan(v) for v in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return value

@@ -103,8 +103,8 @@ def default_explicit() -> Explicit:
 
 
 def default_optimizer(num_steps: int) -> optax.GradientTransformation:
-    """Adam with a cosine decay on mean gradients, and an average of the parameters."""
-    return averaged(adam_cosine(num_steps, 1e-3))
+    """AdamW with warm-up and cosine decay on mean gradients, and an average of the parameters."""
+    return averaged(adam_cosine(num_steps, 2.5e-3, warmup=2_000, weight_decay=0.03))
 
 
 def _paper_net(key: Key, dim: int) -> MLP:

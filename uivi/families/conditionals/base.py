@@ -3,6 +3,8 @@
 from collections.abc import Callable
 
 import equinox as eqx
+import jax
+from jaxtyping import Array, Float
 
 from uivi._types import Context, Key, Latent, Noise, Scalar
 from uivi.networks import MLP
@@ -41,6 +43,13 @@ class AbstractConditional(eqx.Module):
     def log_prob_of(self, z: Latent, context: Context = None) -> Callable[[Noise], Scalar]:
         """The function ε -> log q(z|ε), with all that does not depend on ε computed now."""
         return lambda eps: self.log_prob(z, eps, context)
+
+    def log_prob_pairs(
+        self, z: Float[Array, "S D"], eps: Float[Array, "M E"], context: Context = None
+    ) -> Float[Array, "M S"]:
+        """Log q(z_s|ε_m) of all pairs; what depends on ε alone is computed once for each ε."""
+        one = lambda z, eps: self.log_prob(z, eps, context)  # noqa: E731
+        return jax.vmap(jax.vmap(one, (0, None)), (None, 0))(z, eps)
 
 
 class AbstractNetConditional(AbstractConditional):
