@@ -1,7 +1,8 @@
 """Unbiased implicit variational inference (Titsias & Ruiz 2019) in JAX."""
 
-from uivi import bounds, diagnostics, metrics, optim, presets, targets
+from uivi import bounds, datasets, diagnostics, metrics, optim, presets, targets
 from uivi._types import Draw, Info, ReverseDraws, Status
+from uivi.ais import AIS
 from uivi.archive import ArchiveError
 from uivi.diagnosis import Diagnosis
 from uivi.estimators import SIVI, UIVI, AbstractEstimator, Explicit, StickingTheLanding, score
@@ -23,13 +24,16 @@ from uivi.families import (
     Reparameterised,
     SemiImplicit,
     StandardNormal,
+    TwoNetGaussian,
     Uniform,
     authors_init,
     he_init,
     small_init,
 )
 from uivi.fit import fit
+from uivi.likelihood import Likelihood
 from uivi.posterior import Posterior, load
+from uivi.predictive import predict
 from uivi.reverse import (
     HMC,
     ISIR,
@@ -48,6 +52,7 @@ from uivi.reverse import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "AIS",
     "HMC",
     "ISIR",
     "MLP",
@@ -78,6 +83,7 @@ __all__ = [
     "Info",
     "Laplace",
     "Learned",
+    "Likelihood",
     "LinearGaussian",
     "LogScale",
     "NetGaussian",
@@ -89,15 +95,18 @@ __all__ = [
     "StandardNormal",
     "Status",
     "StickingTheLanding",
+    "TwoNetGaussian",
     "Uniform",
     "authors_init",
     "bounds",
+    "datasets",
     "diagnostics",
     "fit",
     "he_init",
     "load",
     "metrics",
     "optim",
+    "predict",
     "presets",
     "score",
     "small_init",

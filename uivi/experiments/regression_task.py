@@ -129,6 +129,7 @@ class RegressionTask(AbstractTask):
             given = terms.log_joint - terms.own
             values["ais_lower"] = _value("lower", given, below)
             values["ais_upper"] = _value("upper", given, above)
+            values["information"] = {"lower": float(jnp.mean(below)), "upper": float(jnp.mean(above))}
         return values
 
     def exhibit(self, key: Key, fit: Posterior) -> dict[str, Any]:

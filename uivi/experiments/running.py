@@ -1,6 +1,7 @@
 """The one way to run an experiment."""
 
 import dataclasses
+import functools
 import json
 import math
 import pathlib
@@ -11,6 +12,7 @@ from typing import Any
 
 import jax
 import numpy as np
+import optax
 
 import uivi
 from uivi import _checks, _serial, archive, loop
@@ -150,7 +152,7 @@ def _fit(
     what: Run, tasks: list[AbstractTask], checkpoints: Checkpoints, *, progress: bool
 ) -> tuple[list[Posterior], float]:
     recipe = what.recipe
-    method = loop.Method(recipe.estimator, recipe.optimizer(what.num_steps))
+    method = loop.Method(recipe.estimator, _optimizer(recipe.optimizer, what.num_steps))
 
     def start(task: AbstractTask, seed: int) -> loop.FitState:
         family_key, run_key = jax.random.split(jax.random.key(seed))
@@ -174,6 +176,12 @@ def _fit(
             keep_best=recipe.keep_best,
         )
     return posteriors(driven, recipe.estimator, np.zeros(dim, np.float32)), driven.seconds
+
+
+@functools.cache
+def _optimizer(make: Callable[[int], optax.GradientTransformation], num_steps: int):
+    """One optimiser object for all runs of a recipe: programs that are equal are compiled once."""
+    return make(num_steps)
 
 
 def _finished(what: Run, experiment: Experiment, fingerprint: str, *, resume: bool) -> dict[str, Any] | None:

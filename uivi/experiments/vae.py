@@ -32,6 +32,31 @@ RECIPES = {
     },
 }
 
+ABLATION_STEPS = 100_000
+
+
+def _changed(
+    family=preset.default_family,
+    estimator=preset.default_uivi(),  # noqa: B008
+    optimizer=preset.default_optimizer,
+    decoder=preset.default_decoder,
+) -> Recipe:
+    return Recipe(family, estimator, optimizer, ABLATION_STEPS, 100, decoder, CHOSEN_ON)
+
+
+# The default's UIVI at fewer updates, and the same with one thing changed, most of them back to the paper's.
+RECIPES["ablation"] = {
+    "none": _changed(),
+    "paper-optimizer": _changed(optimizer=preset.paper_optimizer),
+    "paper-start": _changed(preset.paper_start_family, decoder=preset.paper_decoder),
+    "paper-chain": _changed(estimator=preset.paper_uivi()),
+    "global-scale": _changed(preset.global_scale_family),
+    "four-draws": _changed(estimator=preset.four_draws_uivi()),
+    "constant-rate": _changed(optimizer=preset.constant_rate_optimizer),
+    "no-decay": _changed(optimizer=preset.undecayed_optimizer),
+    "no-average": _changed(optimizer=preset.unaveraged_optimizer),
+}
+
 TABLE_2 = "Table 2 (paper's estimator)"
 
 VAES = (

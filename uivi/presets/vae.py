@@ -11,6 +11,7 @@ from uivi.estimators import SIVI, UIVI, Explicit
 from uivi.families import (
     ExplicitGaussian,
     Gaussian,
+    LogScale,
     NetGaussian,
     RawScale,
     SemiImplicit,
@@ -23,6 +24,7 @@ from uivi.presets.density import paper_uivi as toy_uivi
 from uivi.reverse import ISIR, Learned
 
 PAPER_STEPS = 400_000
+RATE, WARMUP, WEIGHT_DECAY = 2.5e-3, 2_000, 0.03
 PIXELS, WIDTH, NOISE_DIM, LATENT_DIM, BATCH_SIZE = 784, 200, 10, 10, 100
 
 
@@ -104,7 +106,46 @@ def default_explicit() -> Explicit:
 
 def default_optimizer(num_steps: int) -> optax.GradientTransformation:
     """AdamW with warm-up and cosine decay on mean gradients, and an average of the parameters."""
-    return averaged(adam_cosine(num_steps, 2.5e-3, warmup=2_000, weight_decay=0.03))
+    return averaged(adam_cosine(num_steps, RATE, warmup=WARMUP, weight_decay=WEIGHT_DECAY))
+
+
+def global_scale_family(key: Key, dim: int) -> SemiImplicit:
+    """`default_family` with a scale that depends on neither ε nor x (ablation)."""
+    net = MLP.create(key, NOISE_DIM, dim, context_dim=PIXELS, width=WIDTH, init=he_init)
+    return SemiImplicit(StandardNormal(NOISE_DIM), Gaussian(net, LogScale.create(dim, 0.37)))
+
+
+def paper_start_family(key: Key, dim: int) -> SemiImplicit:
+    """`default_family` with the authors' initialisation (ablation)."""
+    net = MLP.create(key, NOISE_DIM, 2 * dim, context_dim=PIXELS, width=WIDTH, init=authors_init)
+    return SemiImplicit(StandardNormal(NOISE_DIM), NetGaussian(net, jnp.full((dim,), -1.0)))
+
+
+def four_draws_uivi() -> UIVI:
+    """`default_uivi` with S = 4 (ablation)."""
+    return UIVI(num_draws=4, sampler=ISIR(proposal=Learned(width=WIDTH)))
+
+
+def constant_rate_optimizer(num_steps: int) -> optax.GradientTransformation:
+    """`default_optimizer` with a constant rate (ablation)."""
+    del num_steps
+    parts = [
+        optax.clip_by_global_norm(10.0),
+        optax.scale_by_adam(),
+        optax.add_decayed_weights(WEIGHT_DECAY),
+        optax.scale_by_learning_rate(1e-3),
+    ]
+    return averaged(optax.chain(*parts))
+
+
+def undecayed_optimizer(num_steps: int) -> optax.GradientTransformation:
+    """`default_optimizer` without weight decay (ablation)."""
+    return averaged(adam_cosine(num_steps, RATE, warmup=WARMUP))
+
+
+def unaveraged_optimizer(num_steps: int) -> optax.GradientTransformation:
+    """`default_optimizer` without the average (ablation)."""
+    return adam_cosine(num_steps, RATE, warmup=WARMUP, weight_decay=WEIGHT_DECAY)
 
 
 def _paper_net(key: Key, dim: int) -> MLP:

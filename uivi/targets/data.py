@@ -4,7 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, UInt32
+from jaxtyping import Array, Int, Integer, UInt32
 
 from uivi import _checks
 from uivi._types import Key
@@ -23,7 +23,7 @@ class Rows(eqx.Module):
         count: how many of them are data.
     """
 
-    stored: Int[Array, "N *rest"]
+    stored: Integer[Array, "N *rest"]
     count: Int[Array, ""]
     is_float: bool = eqx.field(static=True)
 

@@ -1,0 +1,116 @@
+"""How the estimators of log p(x) depend on their budget."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from uivi.report import plots
+from uivi.report.results import Result, distinct, grouped, label, look_up
+
+ESTIMATORS = {
+    "paper": ("Reds", "o", "paper's estimator"),
+    "lower": ("Blues", "s", "generating ε included (lower bound)"),
+}
+
+
+def drift_figure(results: list[Result]) -> bytes | None:
+    """Both estimators against M, a line for each S; a row for each data set, a column for each method.
+
+    None where no result has more than one M (explicit families have no ε).
+    """
+    varied = [result for result in results if len(_budgets(result, "mixing")) > 1]
+    if not varied:
+        return None
+    rows, columns = grouped(varied, lambda r: r["title"]), distinct(map(label, varied))
+    sizes = sorted({size for result in varied for size in _budgets(result, "draws")})
+    figure = Figure(figsize=(max(3.6 * len(columns), 7.0), 3.0 * len(rows) + 0.7), layout="constrained")
+    axes = figure.subplots(len(rows), len(columns), squeeze=False)
+    for line, (title, members) in zip(axes, rows.items(), strict=True):
+        by_label = {label(result): result for result in members}
+        drawn = [
+            (axis, _draw(axis, by_label[name], sizes))
+            for axis, name in zip(line, columns, strict=True)
+            if name in by_label
+        ]
+        _equal_spans(drawn)
+        for axis, name in zip(line, columns, strict=True):
+            plots.dress(axis, f"{title}\n{name}", "M, number of fresh ε", "log p(x) in nats")
+            axis.set_visible(name in by_label)
+    plots.legend_below(figure, _handles(sizes, references=any(map(_reference, varied))), 2)
+    return plots.png(figure)
+
+
+def _rows(result: Result) -> list[dict[str, Any]]:
+    return look_up(result["seeds"][0], "drift") or []
+
+
+def _budgets(result: Result, name: str) -> list[int]:
+    return sorted({row[name] for row in _rows(result)})
+
+
+def _reference(result: Result) -> float | None:
+    """AIS on the test images, where it was run on the same ones."""
+    truth = look_up(result["seeds"][0], "truth")
+    same = look_up(truth, "images") == look_up(result["config"], "task", "budget", "drift_images")
+    return look_up(truth, "real", "ais_lower", "mean") if same else None
+
+
+def _draw(axis: Any, result: Result, sizes: list[int]) -> list[float]:
+    """Draw all lines; return the values drawn."""
+    drawn = []
+    for name, (colors, marker, _) in ESTIMATORS.items():
+        for size in sizes:
+            rows = [r for r in _rows(result) if r["draws"] == size and r[name] is not None]
+            points = sorted((row["mixing"], row[name]) for row in rows)
+            color = _shade(colors, size, sizes)
+            axis.plot(
+                *zip(*points, strict=True) if points else ([], []), color=color, marker=marker, markersize=3
+            )
+            drawn += [value for _, value in points]
+    reference = _reference(result)
+    if reference is not None:
+        axis.axhline(reference, color="black", linestyle="dotted", linewidth=1.2)
+        drawn.append(reference)
+    budgets = _budgets(result, "mixing")
+    axis.set_xscale("log")
+    axis.set_xticks(budgets, labels=[f"{m:,}" for m in budgets])
+    axis.minorticks_off()
+    axis.grid(visible=True, color="#e5e5e5", linewidth=0.6)
+    return drawn
+
+
+def _equal_spans(drawn: Sequence[tuple[Any, list[float]]]) -> None:
+    """Axes of the same height in nats, so that slopes can be compared."""
+    ends = [(axis, min(values), max(values)) for axis, values in drawn if values]
+    span = 1.1 * max((high - low for _, low, high in ends), default=0.0) or 1.0
+    for axis, low, high in ends:
+        middle = (low + high) / 2
+        axis.set_ylim(middle - span / 2, middle + span / 2)
+        plots.with_commas(axis.yaxis)
+
+
+def _shade(colors: str, size: int, sizes: list[int]) -> Any:
+    """Darker for more draws."""
+    return matplotlib.colormaps[colors](0.45 + 0.5 * (sizes.index(size) + 1) / len(sizes))
+
+
+def _handles(sizes: list[int], *, references: bool) -> list[Line2D]:
+    made = [
+        Line2D(
+            [],
+            [],
+            color=_shade(colors, size, sizes),
+            marker=marker,
+            markersize=3,
+            label=f"{text}, S = {size:,}",
+        )
+        for colors, marker, text in ESTIMATORS.values()
+        for size in sizes
+    ]
+    line = Line2D(
+        [], [], color="black", linestyle="dotted", linewidth=1.2, label="AIS on the same images (lower bound)"
+    )
+    return [*made, line] if references else made
