@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import sys
 
@@ -15,6 +16,7 @@ import uivi
 from tests.tiny import explicit_settings, log_density
 from uivi import _types, drive, loop
 from uivi.checkpoint import Checkpoints
+from uivi.fit import default_monitors
 from uivi.progress import Reporter, Silent
 from uivi.targets import Density
 
@@ -28,6 +30,11 @@ def make_state(seed=0, density=log_density):
 
 def run(state, num_steps, **kwargs):
     return drive.drive(METHOD, state, num_steps, reporter=kwargs.pop("reporter", Silent()), **kwargs)
+
+
+def monitored(state, num_steps, **kwargs):
+    """With the ELBO, as `uivi.fit` does it."""
+    return run(state, num_steps, monitors=default_monitors(state.family, state.target, num_steps), **kwargs)
 
 
 def values(state):
@@ -49,7 +56,7 @@ class Interrupter(Reporter):
 
 
 def test_history_has_full_columns():
-    driven = run(make_state(), 50)
+    driven = monitored(make_state(), 50)
     assert driven.status == [_types.Status.DONE]
     columns = {"step", *uivi.Info._fields, "skipped", "seconds", "elbo_lower", "elbo_lower_stderr"}
     assert driven.history.keys() == columns
@@ -60,8 +67,17 @@ def test_history_has_full_columns():
     assert driven.seconds == driven.history["seconds"][-1]
 
 
+def test_without_monitors_there_is_no_bound():
+    reporter = Interrupter(None)
+    driven = run(make_state(), 3, reporter=reporter)
+    assert driven.history.keys() == {"step", *uivi.Info._fields, "skipped", "seconds"}
+    assert {bound for *_, bound in reporter.told} == {""}
+    assert driven.best is None
+    assert driven.chosen is driven.state
+
+
 def test_long_runs_keep_two_hundred_records():
-    driven = run(make_state(), 1_001)
+    driven = monitored(make_state(), 1_001)
     assert driven.history["step"] == [*range(5, 1_001, 5), 1_001]
     assert len([b for b in driven.history["elbo_lower"] if b is not None]) == 21
     assert driven.history["elbo_lower"][-1] is not None
@@ -69,12 +85,13 @@ def test_long_runs_keep_two_hundred_records():
 
 def test_the_reporter_hears_of_every_chunk():
     reporter = Interrupter(None)
-    run(make_state(), 40, reporter=reporter)
+    monitored(make_state(), 40, reporter=reporter)
     steps, rates, bounds = zip(*reporter.told, strict=True)
     assert steps == tuple(range(1, 41))
     assert min(rates) > 0
     assert bounds[:9] == ("",) * 9
-    assert all(b.startswith("ELBO ≥ ") for b in bounds[9:])
+    assert all(re.fullmatch(r"elbo_lower -?\d+\.\d{3} ± \d+\.\d{3}", b) for b in bounds[9:])
+    assert len(set(bounds[9:])) == 4
 
 
 def test_one_trace_serves_all_chunks():
@@ -86,9 +103,9 @@ def test_one_trace_serves_all_chunks():
         return log_density(z)
 
     state = make_state(density=counted)
-    state = run(state, 10).state
+    state = monitored(state, 10).state
     first = len(traces)
-    state = run(state, 60).state
+    state = monitored(state, 60).state
     assert len(traces) == first
     assert first <= 6
 
@@ -104,16 +121,16 @@ def test_updates_do_not_depend_on_the_chunks():
 
 
 def test_an_interrupt_ends_after_the_chunk_and_resumes_to_the_same_bits(tmp_path):
-    whole = run(make_state(), 60)
+    whole = monitored(make_state(), 60)
     reporter = Interrupter(17)
     checkpoints = Checkpoints(tmp_path, "f")
     before = signal.getsignal(signal.SIGINT)
-    driven = run(make_state(), 60, reporter=reporter, checkpoints=checkpoints)
+    driven = monitored(make_state(), 60, reporter=reporter, checkpoints=checkpoints)
     assert signal.getsignal(signal.SIGINT) is before
     assert driven.status == [_types.Status.INTERRUPTED]
     assert driven.history["step"][-1] == 17
     assert [p.name for p in tmp_path.glob("*.ckpt")] == ["step-0000000017.ckpt"]
-    again = run(make_state(), 60, checkpoints=checkpoints)
+    again = monitored(make_state(), 60, checkpoints=checkpoints)
     assert again.status == [_types.Status.DONE]
     assert values(again.state) == values(whole.state)
     for name in set(whole.history) - {"seconds"}:

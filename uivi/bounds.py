@@ -43,7 +43,8 @@ class BoundValue(NamedTuple):
 
     def __str__(self) -> str:
         """For people."""
-        return f"{self.name} = {self.mean:.4f} ± {self.stderr:.4f} ({self.side} side)"
+        side = "no bound" if self.side == "none" else f"{self.side} side"
+        return f"{self.name} = {self.mean:.4f} ± {self.stderr:.4f} ({side})"
 
 
 class Evaluated(NamedTuple):

@@ -114,6 +114,7 @@ def _until_done(run: Driven, method, num_steps: int, reporter, checkpoints, stop
             words = _in_words(seen) or words
             _keep(run, seen, keep_best)
         _record(run.history, row)
+        _check_column(keep_best, run.history, monitors if done < num_steps else [], done)
         reporter.update(done, size / elapsed, words)
         bad = _failed(run.state, info.skipped, size)
         finished = done >= num_steps or np.all(bad) or stop.is_set()
@@ -166,6 +167,12 @@ def _keep(run: Driven, seen: dict[str, Any], column: str | None) -> None:
 
     state = jax.tree.map(pick, run.state, run.best.state)
     run.best = Best(state, np.where(better, values, run.best.values).tolist())
+
+
+def _check_column(column: str | None, history: dict[str, list[Any]], monitors, done: int) -> None:
+    """Raise once every monitor has looked and none gave the column to choose by."""
+    if column and column not in history and all(done >= lanes[0].every for lanes in monitors):
+        raise ValueError(f"expected `keep_best` to be a monitor's column, one of {list(history)}, got {column!r}")
 
 
 def _step(run: Driven) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
@@ -49,18 +50,34 @@ class Posterior:
         """D, the size of the flat z."""
         return self.family.dim
 
-    def sample(self, key: Key, num_draws: int) -> PyTree:
-        """Independent draws, stacked on a leading axis: shape (num_draws, D), or the structure of `init`."""
-        z = self.sample_flat(key, num_draws)
+    def sample(self, key: Key, num_draws: int, context: Array | None = None) -> PyTree:
+        """Independent draws, stacked on a leading axis: shape (num_draws, D), or the structure of `init`.
+
+        Args:
+            key: random key.
+            num_draws: how many.
+            context: of an amortised posterior: one image, shape (C,).
+        """
+        z = self.sample_flat(key, num_draws, context)
         return jax.vmap(ravel_pytree(self.example)[1])(z)
 
-    def sample_flat(self, key: Key, num_draws: int) -> Float[Array, "S D"]:
+    def sample_flat(self, key: Key, num_draws: int, context: Array | None = None) -> Float[Array, "S D"]:
         """Independent draws as flat vectors."""
         key = _checks.prng_key(key)
-        return _sample(self.family, key, _checks.positive_int("num_draws", num_draws))
+        size = self.family.context_dim
+        given = None if context is None else jnp.shape(context)
+        if given != ((size,) if size else None):
+            expected = f"a context of shape ({size},)" if size else "no context"
+            raise ValueError(f"expected {expected} for this posterior, got {given}")
+        return _sample(self.family, key, _checks.positive_int("num_draws", num_draws), context)
 
     def diagnose(self, key: Key | None = None) -> Diagnosis:
         """Bounds, mixing and k-hat; computed once, then kept (and saved with the posterior)."""
+        if self._is_amortised:
+            raise ValueError(
+                "expected a posterior without context: judge an amortised one on data, with "
+                "uivi.Likelihood()(key, posterior.family, posterior.target, images)"
+            )
         if self._diagnosis is None:
             if self.target is None or self.estimator is None:
                 raise ValueError(
@@ -86,12 +103,22 @@ class Posterior:
             f"{type(self.family).__name__} posterior on {self.dim} dimensions "
             f"({done:,} updates, {self.seconds:.1f} s)"
         )
+        if self._is_amortised:
+            return (
+                f"{head}\n  status           {self.status.value}\n"
+                "  amortised        bounds need data: uivi.Likelihood()(key, posterior.family, posterior.target, x)"
+            )
         return f"{head}\n{self.diagnose()}"
+
+    @property
+    def _is_amortised(self) -> bool:
+        many = self.target is not None and self.target.num_sites > 1
+        return self.family.context_dim > 0 or many
 
     def save(self, path: str | os.PathLike) -> None:
         """Write a file from which `uivi.load` samples again without the log density or data."""
         path = pathlib.Path(path)
-        if self._diagnosis is None and self.target is not None:
+        if self._diagnosis is None and self.target is not None and not self._is_amortised:
             self.diagnose()
         arrays: list[np.ndarray] = []
         header = {
@@ -125,5 +152,5 @@ def load(path: str | os.PathLike) -> Posterior:
 
 
 @eqx.filter_jit
-def _sample(family: AbstractFamily, key: Key, num_draws: int) -> Float[Array, "S D"]:
-    return jax.vmap(lambda k: family.sample(k).z)(jax.random.split(key, num_draws))
+def _sample(family: AbstractFamily, key: Key, num_draws: int, context: Array | None) -> Float[Array, "S D"]:
+    return jax.vmap(lambda k: family.sample(k, context).z)(jax.random.split(key, num_draws))

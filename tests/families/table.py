@@ -23,6 +23,7 @@ from uivi.families import (
     Reparameterised,
     SemiImplicit,
     StandardNormal,
+    TwoNetGaussian,
     Uniform,
 )
 
@@ -102,7 +103,14 @@ MIXINGS = {"standard-normal": (StandardNormal, scipy.stats.norm), "uniform": (Un
 
 SCALES = {"log": LogScale, "raw": RawScale}
 
+
+
+def _encoder(seed: int) -> MLP:
+    return MLP.create(jax.random.key(seed), 3, 2, width=5)
+
+
 FAMILIES = {
     "semi-implicit": lambda: SemiImplicit(StandardNormal(NOISE_DIM), _linear(jax.random.key(0), 2, 0)),
     "explicit": lambda: ExplicitGaussian.create(2),
+    "two-nets": lambda: TwoNetGaussian(_encoder(1), _encoder(2)),
 }

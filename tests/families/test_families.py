@@ -22,6 +22,7 @@ from uivi.families import (
     NetGaussian,
     SemiImplicit,
     StandardNormal,
+    TwoNetGaussian,
     Uniform,
     authors_init,
     he_init,
@@ -53,10 +54,10 @@ def test_scales_start_where_told(name):
 @pytest.mark.parametrize("name", FAMILIES)
 def test_families_draw_their_size(name, getkey):
     family = FAMILIES[name]()
-    draw = eqx.filter_jit(family.sample)(getkey())
+    context = jnp.ones(family.context_dim) if family.context_dim else None
+    draw = eqx.filter_jit(family.sample)(getkey(), context)
     assert draw.z.shape == (family.dim,) == (2,)
     assert draw.eps.shape == (getattr(family, "noise_dim", 0),)
-    assert family.context_dim == 0
 
 
 def test_explicit_gaussian_draws_follow_its_density(x64, getkey):
@@ -76,6 +77,25 @@ def test_amortised_explicit_gaussian(getkey):
     assert family.sample(getkey(), context).z.shape == (2,)
     other = family.log_prob(jnp.zeros(2), 2 * context)
     assert family.log_prob(jnp.zeros(2), context) != other
+
+
+def test_two_nets_give_location_and_softplus_scale(x64, getkey):
+    """The paper's standard VAE: N(μ(x), softplus(s(x))²)."""
+    family, x, z = FAMILIES["two-nets"](), jnp.array([1.0, -1.0, 0.5]), jnp.array([0.1, 0.9])
+    assert (family.dim, family.context_dim) == (2, 3)
+    loc, scale = np.asarray(family.loc_net(x)), np.log1p(np.exp(np.asarray(family.scale_net(x))))
+    np.testing.assert_allclose(family.log_prob(z, x), scipy.stats.norm(loc, scale).logpdf(z).sum(), rtol=1e-12)
+    draws = draw_pairs(getkey(), family, 20_000, jnp.tile(x, (20_000, 1))).z
+    assert_mean((draws - loc[None]) / scale[None], 0.0, max_stderr=0.01)
+    assert_mean(((draws - loc[None]) / scale[None]) ** 2, 1.0, max_stderr=0.02)
+    with pytest.raises(ValueError, match=r"expected a context of shape \(3,\), got None"):
+        family.log_prob(z)
+
+
+def test_two_nets_of_different_sizes_are_refused():
+    nets = small_net(2), small_net(3)
+    with pytest.raises(ValueError, match=r"the same inputs and outputs, got \[\(2, 2\), \(2, 3\)\]"):
+        TwoNetGaussian(*nets)
 
 
 def test_linear_gaussian_closed_forms(x64, getkey):

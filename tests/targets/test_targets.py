@@ -7,19 +7,39 @@ import pytest
 import scipy.stats
 
 from tests.helpers import FAILURE_RATE, assert_mean, assert_not_mean
-from uivi.targets import Banana, Density, Multimodal, XShaped, log_density_at
+from uivi.networks import MLP
+from uivi.targets import (
+    Banana,
+    BernoulliVAE,
+    Density,
+    Multimodal,
+    Rows,
+    SoftmaxRegression,
+    XShaped,
+    log_density_at,
+)
 
-TARGETS = {
-    "banana": Banana,
-    "multimodal": Multimodal,
-    "x-shaped": XShaped,
-    "density": lambda: Density(lambda z: -0.5 * jnp.sum(z**2) - jnp.log(2 * jnp.pi), 2),
-}
-TOYS = [name for name in TARGETS if name != "density"]
+TOYS = {"banana": Banana, "multimodal": Multimodal, "x-shaped": XShaped}
+"""Normalised, with exact draws."""
+
+NORMALISED = TOYS | {"density": lambda: Density(lambda z: -0.5 * jnp.sum(z**2) - jnp.log(2 * jnp.pi), 2)}
+
+
+def _regression():
+    features = np.linspace(-1.0, 1.0, 20, dtype=np.float32).reshape(10, 2)
+    return SoftmaxRegression.create(features, np.arange(10) % 3, num_classes=3, batch_size=4)
+
+
+def _vae():
+    images = np.arange(12, dtype=np.uint8).reshape(4, 3) % 2
+    return BernoulliVAE(MLP.create(jax.random.key(0), 2, 3, width=4), Rows.create(images), 2)
+
+
+TARGETS = NORMALISED | {"regression": _regression, "vae": _vae}
 BOX = (-8.0, 8.0), (-45.0, 8.0)
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("name", NORMALISED)
 def test_density_is_normalised(name, x64):
     xs, ys = (jnp.arange(low, high, 0.05) for low, high in BOX)
     grid = jnp.stack(jnp.meshgrid(xs, ys), -1).reshape(-1, 2)
@@ -53,6 +73,22 @@ def test_margins(name, coordinate, cdf, getkey):
     draws = jax.vmap(TARGETS[name]().sample)(jax.random.split(getkey(), 4_000))
     assert scipy.stats.kstest(np.asarray(draws[:, coordinate]), cdf).pvalue > FAILURE_RATE
     assert scipy.stats.kstest(np.asarray(draws[:, coordinate]) + 0.3, cdf).pvalue < FAILURE_RATE
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_the_role_of_a_target(name, getkey):
+    """Sites have B rows, each with a scalar log p(x, z); gradients reach z."""
+    target = TARGETS[name]()
+    sites = target.sites(getkey(), jnp.asarray(3))
+    assert all(leaf.shape[0] == target.num_sites for leaf in jax.tree.leaves(sites))
+    z = jax.random.normal(getkey(), (target.num_sites, target.dim))
+    log_joint, slopes = jax.jit(jax.vmap(jax.value_and_grad(target.log_joint)))(z, sites)
+    assert log_joint.shape == (target.num_sites,)
+    assert log_joint.dtype == z.dtype
+    assert np.all(np.isfinite(slopes))
+    assert np.any(slopes)
+    contexts = jax.vmap(target.context, axis_size=target.num_sites)(sites)
+    assert contexts is None or contexts.shape[0] == target.num_sites
 
 
 @pytest.mark.parametrize("size", [0, -1])

@@ -49,7 +49,7 @@ class Budget:
     curve: Likelihood = dataclasses.field(
         default_factory=lambda: Likelihood(100, 100, 100, StudentT(rounds=2, times=1))
     )
-    drift_images: int = 200
+    drift_images: int = 100
     truth_images: int = 100
     truth: AIS = dataclasses.field(default_factory=lambda: AIS(2_000))
     chains: int = 16

@@ -48,12 +48,12 @@ class Section:
     deviations: tuple[str, ...]
 
 
-def number(value: float | None, digits: int) -> str:
+def number(value: float | int | None, digits: int) -> str:
     """Fixed digits, or a dash."""
     return "–" if value is None else f"{value:,.{digits}f}".replace("-", "−")
 
 
-def plus_minus(value: float | None, stderr: float | None, digits: int) -> str:
+def plus_minus(value: float | int | None, stderr: float | int | None, digits: int) -> str:
     """With its standard error where known."""
     if value is None or stderr is None:
         return number(value, digits)
@@ -93,4 +93,5 @@ COST = (
     Column("seeds", lambda result: str(len(result["config"]["seeds"]))),
     Column("updates", lambda result: f"{result['config']['num_steps']:,}", on_terminal=True),
     Column("ms per update", _milliseconds, on_terminal=True),
+    Column("s per fit, compilation included", lambda result: number(result["seconds_per_fit"], 1)),
 )

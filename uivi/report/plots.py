@@ -45,6 +45,7 @@ class Panel:
         lines: what is drawn of each.
         against: the column of the horizontal axis.
         window: how many values the rolling mean takes.
+        last: the share of the horizontal axis that is shown.
         log_from: distance from 0 beyond which the vertical axis is logarithmic; 0 is then marked.
     """
 
@@ -54,6 +55,7 @@ class Panel:
     lines: tuple[Line, ...]
     against: str = "step"
     window: int = 1
+    last: float = 1.0
     log_from: float | None = None
 
 
@@ -93,9 +95,9 @@ def rolling(values: Sequence[float], window: int) -> np.ndarray:
     return (total[ends] - total[starts]) / (ends - starts)
 
 
-def settled_limits(curves: Sequence[np.ndarray]) -> tuple[float, float] | None:
-    """Limits that hold the last 80% of every curve, for the first values may be a million away."""
-    late = [y[-max(1, round(SETTLED * len(y))) :] for y in curves if len(y)]
+def settled_limits(curves: Sequence[np.ndarray], share: float = SETTLED) -> tuple[float, float] | None:
+    """Limits that hold the last part of every curve, for the first values may be a million away."""
+    late = [y[-max(1, round(share * len(y))) :] for y in curves if len(y)]
     if not late:
         return None
     low, high = min(y.min() for y in late), max(y.max() for y in late)
@@ -138,9 +140,12 @@ def _draw(axis: Any, panel: Panel, styles: dict[str, dict[str, Any]]) -> None:
     axis.grid(visible=True, color="#e5e5e5", linewidth=0.6)
     if panel.log_from is None:
         with_commas(axis.yaxis)
-        limits = settled_limits(_fullest(drawn))
+        limits = settled_limits(_fullest(drawn), min(SETTLED, panel.last))
         if limits:
             axis.set_ylim(*limits)
+        if panel.last < 1:
+            left, right = axis.get_xlim()
+            axis.set_xlim(right - panel.last * (right - left), right)
     else:
         axis.set_yscale("symlog", linthresh=panel.log_from)
         axis.axhline(0, color="black", linewidth=0.6)

@@ -93,7 +93,7 @@ def look_up(values: Any, *path: str) -> Any:
 def values(result: Result, *path: str) -> list[float]:
     """The value under `path` for every seed, without those that do not apply."""
     found = (look_up(seed, *path) for seed in result["seeds"])
-    return [value for value in found if value is not None]
+    return [float(value) for value in found if value is not None]
 
 
 def median(result: Result, *path: str) -> float | None:
@@ -110,7 +110,7 @@ def curve(result: Result, column: str, against: str = "step") -> tuple[list[floa
     history = result["history"]
     across = _times(result) if against == "seconds" else history.get(against, [])
     pairs = zip(across, history.get(column, []), strict=False)
-    known = [(x, y) for x, y in pairs if x is not None and y is not None]
+    known = [(float(x), float(y)) for x, y in pairs if x is not None and y is not None]
     return [x for x, _ in known], [y for _, y in known]
 
 

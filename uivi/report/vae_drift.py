@@ -11,9 +11,10 @@ from uivi.report import plots
 from uivi.report.results import Result, distinct, grouped, label, look_up
 
 ESTIMATORS = {
-    "paper": ("Reds", "o", "paper's estimator"),
+    "paper": ("Reds", "o", "paper's estimator (no bound)"),
     "lower": ("Blues", "s", "generating ε included (lower bound)"),
 }
+REFERENCE: dict[str, Any] = {"color": "black", "linestyle": "dotted", "linewidth": 1.2}
 
 
 def drift_figure(results: list[Result]) -> bytes | None:
@@ -69,10 +70,10 @@ def _draw(axis: Any, result: Result, sizes: list[int]) -> list[float]:
             axis.plot(
                 *zip(*points, strict=True) if points else ([], []), color=color, marker=marker, markersize=3
             )
-            drawn += [value for _, value in points]
+            drawn += [float(value) for _, value in points]
     reference = _reference(result)
     if reference is not None:
-        axis.axhline(reference, color="black", linestyle="dotted", linewidth=1.2)
+        axis.axhline(reference, **REFERENCE)
         drawn.append(reference)
     budgets = _budgets(result, "mixing")
     axis.set_xscale("log")
@@ -98,19 +99,20 @@ def _shade(colors: str, size: int, sizes: list[int]) -> Any:
 
 
 def _handles(sizes: list[int], *, references: bool) -> list[Line2D]:
-    made = [
-        Line2D(
-            [],
-            [],
-            color=_shade(colors, size, sizes),
-            marker=marker,
-            markersize=3,
-            label=f"{text}, S = {size:,}",
-        )
+    """A column for each estimator, the reference below the first."""
+    paper, lower = (
+        [
+            _handle(f"{text}, S = {s:,}", color=_shade(colors, s, sizes), marker=marker, markersize=3)
+            for s in sizes
+        ]
         for colors, marker, text in ESTIMATORS.values()
-        for size in sizes
-    ]
-    line = Line2D(
-        [], [], color="black", linestyle="dotted", linewidth=1.2, label="AIS on the same images (lower bound)"
     )
-    return [*made, line] if references else made
+    return [
+        *paper,
+        *([_handle("AIS on the same images (lower bound)", **REFERENCE)] if references else []),
+        *lower,
+    ]
+
+
+def _handle(text: str, **look: Any) -> Line2D:
+    return Line2D([], [], label=text, **look)
