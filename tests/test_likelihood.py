@@ -113,7 +113,7 @@ def evaluate(make, budget):
 
 
 def z_score(a, b):
-    """Standard errors by which the mean of `b` exceeds that of `a` (samples or a constant), the smallest one."""
+    """Standard errors by which the mean of `b` exceeds that of `a` (samples or a constant); the smallest."""
     variance = sum(np.var(x, 0) / len(x) for x in (a, b) if np.ndim(x) == 2)
     means = [np.mean(x, 0) if np.ndim(x) == 2 else x for x in (a, b)]
     return np.min((means[1] - means[0]) / np.sqrt(variance))
@@ -186,7 +186,13 @@ def test_the_average_names_side_error_and_size(x64):
     values, variances = evaluate(explicit, MANY_DRAWS)
     key = jax.random.fold_in(jax.random.key(3), MANY_DRAWS[0] * MANY_DRAWS[1])
     made = settings(*MANY_DRAWS)(key, explicit(), LinearModel(), repeated_sites())
-    sides = {"paper": "none", "lower": "lower", "student": "lower", "elbo_lower": "lower", "elbo_upper": "upper"}
+    sides = {
+        "paper": "none",
+        "lower": "lower",
+        "student": "lower",
+        "elbo_lower": "lower",
+        "elbo_upper": "upper",
+    }
     assert {name: value.side for name, value in made.items()} == sides
     assert set(made) == set(SIDES) == set(SiteValues._fields)
     for name, value in made.items():

@@ -82,7 +82,14 @@ def test_monitors_do_not_change_the_fit():
 
 @pytest.mark.parametrize(
     ("num_steps", "intervals", "expected"),
-    [(1_000, (), 5), (1_000, (50,), 5), (1_000, (7,), 1), (2_000, (100, 25), 5), (2_000, (8,), 8), (40, (20,), 1)],
+    [
+        (1_000, (), 5),
+        (1_000, (50,), 5),
+        (1_000, (7,), 1),
+        (2_000, (100, 25), 5),
+        (2_000, (8,), 8),
+        (40, (20,), 1),
+    ],
 )
 def test_records_are_taken_when_a_monitor_is_due(num_steps, intervals, expected):
     """At most `num_steps / 200` updates between two records, a divisor of every interval."""
@@ -141,7 +148,7 @@ def test_an_unknown_column_to_choose_by_is_refused_at_the_first_look(num_steps, 
     """Otherwise the fit would end with the state it started from."""
     with pytest.raises(ValueError, match="expected `keep_best` to be a monitor's column, .* got 'hight'"):
         run(make_state(), num_steps, monitors=monitors, keep_best="hight")
-    assert all(m.steps in ([4], [4, 3]) for m in monitors)
+    assert all(m.steps == [min(4, num_steps)] for m in monitors)
 
 
 class Nothing(AbstractMonitor):

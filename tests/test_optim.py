@@ -6,8 +6,15 @@ import numpy as np
 import optax
 import pytest
 
-from uivi.families import MLP, Gaussian, LogScale, RawScale, SemiImplicit, StandardNormal
-from uivi.optim import adam_cosine, keep_above, label_parameters, paper_rmsprop, scale_by_paper_rmsprop
+from uivi.families import MLP, Gaussian, LogScale, RawScale, SemiImplicit, StandardNormal, TwoNetGaussian
+from uivi.optim import (
+    adam_cosine,
+    averaged,
+    keep_above,
+    label_parameters,
+    paper_rmsprop,
+    scale_by_paper_rmsprop,
+)
 
 
 def make_params(scale=None):
@@ -102,6 +109,103 @@ def test_keep_above_needs_parameters():
         keep_above(0.0).update(jnp.ones(1), optax.EmptyState())
 
 
+def test_the_second_network_of_an_encoder_belongs_to_the_scale():
+    """And has no floor: its outputs pass through a softplus."""
+    loc_net, scale_net = (MLP.create(jax.random.key(i), 3, 2, width=4, depth=1) for i in range(2))
+    params = TwoNetGaussian(loc_net, scale_net), {"decoder": jnp.zeros(2)}
+    family, target = label_parameters(params)
+    assert set(jax.tree.leaves(family.loc_net)) == {"network"}
+    assert set(jax.tree.leaves(family.scale_net)) == {"log_scale"}
+    assert target == {"decoder": "model"}
+    optimizer = paper_rmsprop(0.3, 0.05, 0.7)
+    gradient = jax.tree.map(jnp.ones_like, params)
+    updates, _ = optimizer.update(gradient, optimizer.init(params), params)
+    for tree, rate in ((updates[0].loc_net, 0.3), (updates[0].scale_net, 0.05), (updates[1], 0.7)):
+        for leaf in jax.tree.leaves(tree):
+            np.testing.assert_allclose(leaf, -rate / 2, rtol=1e-6)
+
+
+def gradients_like(params, number, seed=0):
+    """Random gradients of widely differing sizes."""
+    rng = np.random.default_rng(seed)
+    sizes = np.geomspace(0.1, 30.0, number)
+    return [jax.tree.map(lambda p, s=s: jnp.asarray(s * rng.normal(size=p.shape)), params) for s in sizes]
+
+
+def trajectory(optimizer, params, gradients):
+    """The parameters after each update, and the last state of the optimiser."""
+    state, update, path = optimizer.init(params), jax.jit(optimizer.update), []
+    for gradient in gradients:
+        updates, state = update(gradient, state, params)
+        params = optax.apply_updates(params, updates)
+        path.append(params)
+    return path, state
+
+
+def assert_same_path(one, other, rtol):
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        np.testing.assert_allclose(a, b, rtol=rtol)
+
+
+def test_the_average_follows_its_recursion_and_changes_no_update(x64):
+    """Weight of the old average: min(decay, (1 + t)/(10 + t)), of the parameters after each update."""
+    params = {"a": jnp.array([0.5, -1.0]), "b": jnp.array(2.0)}
+    gradients = gradients_like(params, 40)
+    inner = optax.sgd(0.1, momentum=0.5)
+    plain, inner_state = trajectory(inner, params, gradients)
+    path, state = trajectory(averaged(inner, decay=0.7), params, gradients)
+    assert_same_path(path, plain, 0)
+    assert_same_path(state.inner, inner_state, 0)
+    for name in params:
+        average = np.asarray(params[name])
+        for t, after in enumerate(plain):
+            keep = min(0.7, (1 + t) / (10 + t))
+            average = keep * average + (1 - keep) * np.asarray(after[name])
+        np.testing.assert_allclose(state.average[name], average, rtol=1e-12)
+    assert state.count == 40
+    assert {(1 + t) / (10 + t) > 0.7 for t in range(40)} == {True, False}
+
+
+def test_the_average_keeps_single_precision():
+    params = {"a": jnp.zeros(3)}
+    _, state = trajectory(averaged(optax.sgd(0.1)), params, [{"a": jnp.ones(3)}] * 2)
+    assert state.average["a"].dtype == jnp.float32
+
+
+def test_averaged_needs_parameters():
+    optimizer = averaged(optax.sgd(0.1))
+    with pytest.raises(ValueError, match="averaged needs the parameters"):
+        optimizer.update(jnp.ones(1), optimizer.init(jnp.ones(1)))
+
+
+def test_adam_cosine_is_optax_adam_by_default(x64):
+    params = {"a": jnp.array([0.5, -1.0]), "b": jnp.array(2.0)}
+    gradients = gradients_like(params, 12)
+    rate = optax.cosine_decay_schedule(0.03, 20)
+    expected, _ = trajectory(optax.chain(optax.clip_by_global_norm(10.0), optax.adam(rate)), params, gradients)
+    found, _ = trajectory(adam_cosine(20, 0.03), params, gradients)
+    assert_same_path(found, expected, 1e-12)
+    assert max(optax.tree.norm(g) for g in gradients) > 10
+
+
+def test_warm_up_and_weight_decay_are_those_of_adamw(x64):
+    """The rate grows linearly over the first 5 updates, from a fifth; the decay shrinks with the rate."""
+    params = {"a": jnp.array([0.5, -1.0]), "b": jnp.array(2.0)}
+    gradients = gradients_like(params, 12)
+    cosine = lambda t: 0.5 * (1 + np.cos(np.pi * t / 20))
+    rates = [0.03 * cosine(t) * min(1.0, (t + 1) / 5) for t in range(12)]
+    found, _ = trajectory(adam_cosine(20, 0.03, clip=jnp.inf, warmup=5, weight_decay=0.4), params, gradients)
+    for name in params:
+        x, first, second = np.asarray(params[name]), 0.0, 0.0
+        for t, (rate, gradient) in enumerate(zip(rates, gradients, strict=True), start=1):
+            g = np.asarray(gradient[name])
+            first, second = 0.9 * first + 0.1 * g, 0.999 * second + 0.001 * g**2
+            step = (first / (1 - 0.9**t)) / (np.sqrt(second / (1 - 0.999**t)) + 1e-8)
+            x = x - rate * (step + 0.4 * x)
+            # Optax computes the rate in single precision.
+            np.testing.assert_allclose(found[t - 1][name], x, rtol=1e-5, err_msg=f"update {t}")
+
+
 def test_adam_cosine_ends_at_zero_and_clips():
     """The last update is nothing; a huge gradient moves no more than a small one."""
     optimizer = adam_cosine(10, 0.1)
@@ -125,6 +229,8 @@ def test_adam_cosine_ends_at_zero_and_clips():
         (lambda: adam_cosine(0), "`num_steps` to be a positive whole number, got 0"),
         (lambda: adam_cosine(-5), "num_steps"),
         (lambda: adam_cosine(10, 0.0), "`rate` to be positive"),
+        (lambda: averaged(optax.sgd(0.1), 1.0), "expected `decay` between 0 and 1, got 1.0"),
+        (lambda: averaged(optax.sgd(0.1), 0.0), "expected `decay` between 0 and 1, got 0.0"),
     ],
 )
 def test_bad_settings(make, message):

@@ -71,8 +71,8 @@ def drive(
 ) -> Driven:
     """Update `state` until `num_steps` are done, resuming from a checkpoint if there is one.
 
-    Records are taken every `num_steps / 200` updates (more often if a monitor asks) whatever the clock says, and
-    update t depends on the key and t alone, so an interrupted and resumed run ends bit-equal with an
+    Records are taken every `num_steps / 200` updates (more often if a monitor asks) whatever the clock says,
+    and update t depends on the key and t alone, so an interrupted and resumed run ends bit-equal with an
     uninterrupted one.
 
     Args:
@@ -172,7 +172,9 @@ def _keep(run: Driven, seen: dict[str, Any], column: str | None) -> None:
 def _check_column(column: str | None, history: dict[str, list[Any]], monitors, done: int) -> None:
     """Raise once every monitor has looked and none gave the column to choose by."""
     if column and column not in history and all(done >= lanes[0].every for lanes in monitors):
-        raise ValueError(f"expected `keep_best` to be a monitor's column, one of {list(history)}, got {column!r}")
+        raise ValueError(
+            f"expected `keep_best` to be a monitor's column, one of {list(history)}, got {column!r}"
+        )
 
 
 def _step(run: Driven) -> int:

@@ -104,7 +104,6 @@ MIXINGS = {"standard-normal": (StandardNormal, scipy.stats.norm), "uniform": (Un
 SCALES = {"log": LogScale, "raw": RawScale}
 
 
-
 def _encoder(seed: int) -> MLP:
     return MLP.create(jax.random.key(seed), 3, 2, width=5)
 

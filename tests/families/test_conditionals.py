@@ -129,6 +129,30 @@ def test_log_prob_of_jit_and_vmap(name, context_dim, getkey):
     assert conditional.context_dim == context_dim
 
 
+@pytest.mark.parametrize(("name", "context_dim"), CASES)
+def test_log_prob_pairs(name, context_dim, x64, getkey):
+    """Row m and column s hold log q(z_s|ε_m); also of z far from all components."""
+    conditional, _, context = make(name, 2, context_dim)
+    eps = jax.random.normal(getkey(), (5, NOISE_DIM))
+    z = jax.vmap(lambda k: conditional.sample(k, eps[0], context))(jax.random.split(getkey(), 3))
+    z = jnp.concatenate([z, 30 * z[:1]])
+    pairs = eqx.filter_jit(conditional.log_prob_pairs)(z, eps, context)
+    one = eqx.filter_jit(conditional.log_prob)
+    expected = np.array([[one(z_s, eps_m, context) for z_s in z] for eps_m in eps])
+    assert pairs.shape == (5, 4)
+    np.testing.assert_allclose(pairs, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_pairs_of_narrow_gaussians_in_single_precision(getkey):
+    """The squares of distances cancel: at a scale of a thirtieth of the spread a few thousandths are lost."""
+    conditional = Gaussian(net(getkey(), 2, 0), LogScale.create(2, 0.03))
+    eps = 2 * jax.random.normal(getkey(), (200, NOISE_DIM))
+    z = jax.vmap(conditional.sample)(jax.random.split(getkey(), 200), eps)
+    own = jnp.diagonal(conditional.log_prob_pairs(z, eps))
+    assert own.dtype == jnp.float32
+    np.testing.assert_allclose(own, jax.vmap(conditional.log_prob)(z, eps), rtol=0, atol=0.01)
+
+
 @pytest.mark.parametrize("name", [name for name, row in CONDITIONALS.items() if row.positive])
 def test_no_density_outside_the_support(name):
     conditional, eps, _ = make(name, 2, 0)

@@ -21,7 +21,9 @@ def test_floats_come_back_bit_by_bit():
     found = np.asarray(rows[np.arange(4)])
     assert found.dtype == np.float32
     assert found.tobytes() == AWKWARD.tobytes()
-    assert np.asarray(jax.jit(lambda r, i: r[i])(rows, jnp.array([2, 0]))).tobytes() == AWKWARD[[2, 0]].tobytes()
+    assert (
+        np.asarray(jax.jit(lambda r, i: r[i])(rows, jnp.array([2, 0]))).tobytes() == AWKWARD[[2, 0]].tobytes()
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64])

@@ -187,7 +187,9 @@ def test_a_fit_trains_the_decoder_and_leaves_the_images(name):
     assert np.asarray(fitted.images.stored).tobytes() == IMAGES.tobytes()
     assert fitted.images.count == 6
     # No optimiser state for the images either.
-    assert IMAGES.shape not in {leaf.shape for leaf in jax.tree.leaves(eqx.filter(state.opt_state, eqx.is_array))}
+    assert IMAGES.shape not in {
+        leaf.shape for leaf in jax.tree.leaves(eqx.filter(state.opt_state, eqx.is_array))
+    }
 
 
 def test_floats_of_a_regression_survive_a_fit_bit_by_bit():

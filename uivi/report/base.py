@@ -19,7 +19,7 @@ class Column:
     Attributes:
         header: names the side where the value is a bound.
         cell: the text for one result.
-        on_terminal: whether there is room for it there, after the name of the experiment.
+        on_terminal: whether there is room for it there, after the name of the run.
         flagged: whether the cell of one result is highlighted.
     """
 
@@ -84,14 +84,14 @@ def which(what: str) -> tuple[Column, ...]:
     """The columns that say which run it is; `what` was fitted."""
     return (
         Column(what, lambda result: result["title"]),
-        Column("preset", reading.preset, on_terminal=True),
-        Column("method", lambda result: result["config"]["method"], on_terminal=True),
+        Column("preset", reading.preset),
+        Column("method", lambda result: result["config"]["method"]),
     )
 
 
 COST = (
     Column("seeds", lambda result: str(len(result["config"]["seeds"]))),
-    Column("updates", lambda result: f"{result['config']['num_steps']:,}", on_terminal=True),
-    Column("ms per update", _milliseconds, on_terminal=True),
+    Column("updates", lambda result: f"{result['config']['num_steps']:,}"),
+    Column("ms per update", _milliseconds),
     Column("s per fit, compilation included", lambda result: number(result["seconds_per_fit"], 1)),
 )

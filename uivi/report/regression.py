@@ -31,9 +31,9 @@ COLUMNS = (
     bound_column("ELBO, paper's estimator (upper bound)", 2, "elbo_paper"),
     bound_column("ELBO, annealed (lower bound)", 2, "ais_lower"),
     bound_column("ELBO, annealed (upper bound)", 2, "ais_upper"),
-    value_column("test log-lik. per row, joint", 4, "test_joint", on_terminal=True),
+    value_column("test log-lik. per row, joint", 4, "test_joint"),
     Column("test log-lik. per row, pointwise", _pointwise, on_terminal=True),
-    value_column("accuracy", 4, "test_accuracy", on_terminal=True),
+    value_column("accuracy", 4, "test_accuracy"),
     value_column("calibration error", 4, "test_calibration"),
     *COST,
 )

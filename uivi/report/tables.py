@@ -5,10 +5,10 @@ from rich.table import Table
 from rich.text import Text
 
 from uivi.report.base import Column, Section
-from uivi.report.results import Result, experiment, name
+from uivi.report.results import Result, name
 from uivi.report.sections import by_section, section_of
 
-NAME = Column("experiment", experiment)
+NAME = Column("run", name)
 
 
 def table(results: list[Result]) -> Group:
@@ -30,7 +30,9 @@ def _table(section: Section, results: list[Result]) -> Table:
     columns = [NAME, *(column for column in section.columns if column.on_terminal)]
     made = Table(title=section.title)
     for column in columns:
-        made.add_column(Text(column.header))
+        # Headers wrap, cells do not.
+        width = max(8, *(len(column.cell(result)) for result in results))
+        made.add_column(Text(column.header), width=width)
     for result in results:
         flags = (("bold red" if column.flagged(result) else "", column.cell(result)) for column in columns)
         made.add_row(*(Text(cell, style) for style, cell in flags))
