@@ -232,7 +232,6 @@ def test_tables_for_the_terminal():
     assert all(title in text for title in TITLES.values())
     assert "KL(q‖p)" in text
     assert "Student-t" in text  # headers wrap
-    assert "paper-hmc-5" in text
     assert max(map(len, text.splitlines())) <= 80
 
 

@@ -121,6 +121,8 @@ def _until_done(run: Driven, method, num_steps: int, reporter, checkpoints, stop
         if finished:
             last = Status.DONE if done >= num_steps else Status.INTERRUPTED
             run.status = [Status.NONFINITE if b else last for b in bad]
+            if run.best and last is Status.DONE:  # a fit whose values were never finite has no best
+                _replace_best(run, np.isneginf(run.best.values), np.full(len(bad), -math.inf))
         if checkpoints and (finished or time.monotonic() - saved_at > checkpoints.seconds):
             if not np.all(bad):
                 _save(run, checkpoints)
@@ -151,11 +153,14 @@ def _look(monitors: list[list[AbstractMonitor]], method: loop.Method, state: loo
 
 def _keep(run: Driven, seen: dict[str, Any], column: str | None) -> None:
     """Remember the fits whose value in `column` is the best so far."""
-    if column not in seen or run.best is None:
-        return
-    values = np.atleast_1d(seen[column])
-    better = values > np.asarray(run.best.values)
-    if not better.any():
+    if column is not None and column in seen and run.best is not None:
+        values = np.atleast_1d(seen[column])
+        _replace_best(run, values > np.asarray(run.best.values), values)
+
+
+def _replace_best(run: Driven, better: np.ndarray, values: np.ndarray) -> None:
+    """Take the fits marked `better` as they are now."""
+    if run.best is None or not better.any():
         return
     mask = jnp.asarray(better)
 
@@ -194,6 +199,7 @@ def _restore(run: Driven, checkpoints: Checkpoints) -> None:
     restored = checkpoints.restore((run.state, run.best.state) if run.best else run.state)
     if restored is None:
         return
+    state: Any
     state, extra = restored
     if run.best:
         run.state, run.best = state[0], Best(state[1], extra["best"])

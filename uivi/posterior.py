@@ -106,7 +106,7 @@ class Posterior:
         if self._is_amortised:
             return (
                 f"{head}\n  status           {self.status.value}\n"
-                "  amortised        bounds need data: uivi.Likelihood()(key, posterior.family, posterior.target, x)"
+                "  amortised        bounds need data: uivi.Likelihood()(key, p.family, p.target, images)"
             )
         return f"{head}\n{self.diagnose()}"
 

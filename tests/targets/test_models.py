@@ -193,6 +193,7 @@ def test_a_fit_trains_the_decoder_and_leaves_the_images(name):
 
 
 def test_floats_of_a_regression_survive_a_fit_bit_by_bit():
+    """And all updates of a fit shuffle with one key, so that its epochs are those of `minibatch`."""
     target = make_regression()
     method, family = loop.Method(Explicit(2), adam_cosine(10)), ExplicitGaussian.create(target.dim)
     state, _ = loop.run(method, loop.init(jax.random.key(0), method, family, target), 3)
@@ -200,6 +201,9 @@ def test_floats_of_a_regression_survive_a_fit_bit_by_bit():
     features, labels = regression_data(12)
     assert np.asarray(state.target.features[np.arange(12)]).tobytes() == features.tobytes()
     np.testing.assert_array_equal(state.target.labels[np.arange(12)], labels)
+    starts = (loop.init(jax.random.key(seed), method, family, target) for seed in (0, 1))
+    same, other = (jax.random.key_data(loop.sites_key(start)).tolist() for start in starts)
+    assert jax.random.key_data(loop.sites_key(state)).tolist() == same != other
 
 
 @pytest.mark.parametrize(

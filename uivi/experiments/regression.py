@@ -41,7 +41,9 @@ RECOMPUTED = functools.partial(RegressionTask, "hapt-recomputed", 863, 1.0)
 
 REGRESSIONS = (
     Experiment("logreg-mnist", "logreg", "MNIST", "Section 4.2, Figure 3 (left)", MNIST, RECIPES),
-    Experiment("logreg-hapt", "logreg", "HAPT (UCI's features)", "Section 4.2, Figure 3 (right)", HAPT, RECIPES),
+    Experiment(
+        "logreg-hapt", "logreg", "HAPT (UCI's features)", "Section 4.2, Figure 3 (right)", HAPT, RECIPES
+    ),
     Experiment(
         "logreg-hapt-recomputed",
         "logreg",

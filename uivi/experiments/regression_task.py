@@ -79,6 +79,7 @@ class TestCurve(AbstractMonitor):
     def __call__(self, method: loop.Method, state: loop.FitState) -> dict[str, Array]:
         """All scores of `predict`."""
         del method
+        assert isinstance(state.target, SoftmaxRegression)
         scores = predict(self.key(state), state.family, state.target, self.held_out, self.num_draws)
         return {f"test_{name}": value for name, value in scores._asdict().items()}
 
@@ -89,18 +90,23 @@ class RegressionTask(AbstractTask):
     def __init__(self, dataset: str, batch_size: int, divisor: float, effort: Effort):
         """Load the data set."""
         self.data = datasets.load(dataset)
+        train, test, classes = self.data.train, self.data.test, self.data.num_classes
+        if train.y is None or test.y is None or classes is None:
+            raise ValueError(f"expected a data set with labels, got {dataset}")
+        self.features, self.labels, self.num_classes = train.x, train.y, classes
         self.budget, self.effort = BUDGETS[effort], effort
         self.batch_size, self.divisor = batch_size, divisor
         kept = slice(self.budget.test_rows)
-        x = np.asarray(self.data.test.x[kept], np.float32) / np.float32(divisor)
-        self.test = (jnp.asarray(x), jnp.asarray(self.data.test.y[kept]))
+        x = np.asarray(test.x[kept], np.float32) / np.float32(divisor)
+        self.test = (jnp.asarray(x), jnp.asarray(test.y[kept]))
 
     def target(self, key: Key, recipe: Recipe) -> SoftmaxRegression:
         """All training rows."""
         del key, recipe
         return SoftmaxRegression.create(
-            *self.data.train,
-            num_classes=self.data.num_classes,
+            self.features,
+            self.labels,
+            num_classes=self.num_classes,
             batch_size=self.batch_size,
             divisor=self.divisor,
         )
@@ -111,7 +117,7 @@ class RegressionTask(AbstractTask):
         b = self.budget
         return (
             ElboCurve(b.elbo_every, b.elbo_draws, b.elbo_mixing),
-            TestCurve(self.test, b.test_every, b.test_draws),
+            TestCurve(held_out=self.test, every=b.test_every, num_draws=b.test_draws),
         )
 
     def evaluate(self, key: Key, fit: Posterior) -> dict[str, Any]:
@@ -150,7 +156,7 @@ def _terms(key: Key, family, target: SoftmaxRegression, num_draws: int, num_mixi
 
 @eqx.filter_jit
 def _information(key: Key, family: SemiImplicit, num_draws: int, settings: AIS) -> tuple[Array, Array]:
-    """log q(z|ε) - log q(z) of draws (z, ε), too low and too high in expectation.
+    """Log q(z|ε) - log q(z) of draws (z, ε), too low and too high in expectation.
 
     log q(z) = log ∫ q(ε) q(z|ε) dε by annealing: the ε that made z is an exact draw of q(ε|z), so the backward
     chain bounds it from above, and the forward chain from below.
@@ -162,6 +168,7 @@ def _information(key: Key, family: SemiImplicit, num_draws: int, settings: AIS) 
         log_prob = family.conditional.log_prob_of(draw.z)
         result = settings.sandwich(chain_key, family.mixing, log_prob, draw.eps, 1)
         own = log_prob(draw.eps)
+        assert result.upper is not None
         return own - result.upper, own - result.lower
 
     return jax.vmap(one)(jax.random.split(key, num_draws))

@@ -112,7 +112,9 @@ def run(what: Run, *, resume: bool = False, progress: bool = True) -> list[dict[
     configs = [what.config(e, t) for e, t in zip(what.experiments, tasks, strict=True)]
     fingerprints = [_serial.fingerprint(config) for config in configs]
     with locked_directory(what.directory):
-        done = [_finished(what, *pair, resume=resume) for pair in zip(what.experiments, fingerprints, strict=True)]
+        done = [
+            _finished(what, *pair, resume=resume) for pair in zip(what.experiments, fingerprints, strict=True)
+        ]
         if all(done):
             return [result for result in done if result]
         checkpoints = Checkpoints(what.directory / "checkpoint", _serial.fingerprint(fingerprints))
@@ -142,9 +144,7 @@ def smoke(experiment: Experiment, out: pathlib.Path, seeds: tuple[int, ...] = (0
         result
         for preset, recipes in experiment.recipes.items()
         for method in recipes
-        for result in run(
-            Run.create(experiment, preset, method, seeds, out, effort="smoke"), progress=False
-        )
+        for result in run(Run.create(experiment, preset, method, seeds, out, effort="smoke"), progress=False)
     ]
 
 
@@ -213,7 +213,7 @@ def _result(
             "python": platform.python_version(),
         },
         "device": f"{jax.devices()[0].device_kind} ({platform.machine()}, {jax.local_device_count()} device)",
-        "precision": jax.config.jax_default_matmul_precision or "default",
+        "precision": getattr(jax.config, "jax_default_matmul_precision", None) or "default",
         "seconds": seconds,
         "lanes": lanes,
         "seconds_per_fit": seconds / lanes,

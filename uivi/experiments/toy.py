@@ -17,37 +17,30 @@ def mean_field(key, dim: int) -> ExplicitGaussian:
     return ExplicitGaussian.create(dim)
 
 
+def _paper(family, estimator) -> Recipe:
+    return Recipe(family, estimator, presets.paper_optimizer, PAPER_STEPS, QUICK_STEPS)
+
+
+def _default(family, estimator) -> Recipe:
+    return Recipe(family, estimator, presets.default_optimizer, presets.DEFAULT_STEPS, QUICK_DEFAULT)
+
+
 RECIPES = {
     "paper": {
-        "uivi": Recipe(presets.paper_family, presets.paper_uivi(), presets.paper_optimizer, PAPER_STEPS, QUICK_STEPS),
-        "sivi": Recipe(presets.paper_family, presets.paper_sivi(), presets.paper_optimizer, PAPER_STEPS, QUICK_STEPS),
+        "uivi": Recipe(
+            presets.paper_family, presets.paper_uivi(), presets.paper_optimizer, PAPER_STEPS, QUICK_STEPS
+        ),
+        "sivi": Recipe(
+            presets.paper_family, presets.paper_sivi(), presets.paper_optimizer, PAPER_STEPS, QUICK_STEPS
+        ),
         "explicit": Recipe(mean_field, Explicit(1), presets.paper_optimizer, PAPER_STEPS, QUICK_STEPS),
     },
     "default": {
-        "uivi": Recipe(
-            presets.default_family,
-            presets.default_uivi(),
-            presets.default_optimizer,
-            presets.DEFAULT_STEPS,
-            QUICK_DEFAULT,
-        ),
-        "sivi": Recipe(
-            presets.default_family,
-            presets.default_sivi(),
-            presets.default_optimizer,
-            presets.DEFAULT_STEPS,
-            QUICK_DEFAULT,
-        ),
-        "explicit": Recipe(
-            mean_field,
-            StickingTheLanding(),
-            presets.default_optimizer,
-            presets.DEFAULT_STEPS,
-            QUICK_DEFAULT,
-        ),
+        "uivi": _default(presets.default_family, presets.default_uivi()),
+        "sivi": _default(presets.default_family, presets.default_sivi()),
+        "explicit": _default(mean_field, StickingTheLanding()),
     },
 }
-
 
 
 def _toy(name: str, title: str, side: str, make, goal: float, best: str) -> Experiment:

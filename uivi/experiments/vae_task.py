@@ -110,10 +110,9 @@ class VaeTask(AbstractTask):
         """Load the images and binarise grey ones at one half."""
         data = datasets.load(dataset)
         grey = data.train.x.max() > 1
-        images = [data.train.x, None if data.valid is None else data.valid.x, data.test.x]
-        self.train, self.valid, self.test = (
-            datasets.binarize(x) if grey and x is not None else x for x in images
-        )
+        binary = datasets.binarize if grey else np.asarray
+        self.train, self.test = binary(data.train.x), binary(data.test.x)
+        self.valid = None if data.valid is None else binary(data.valid.x)
         self.data, self.budget, self.effort = data, BUDGETS[effort], effort
 
     def _fitted(self, recipe: Recipe) -> np.ndarray:
@@ -133,7 +132,7 @@ class VaeTask(AbstractTask):
         if held_out is None:
             held_out = self.train[-NUM_HELD_OUT:] if recipe.keep_best else self.test
         images = _floats(held_out[: self.budget.curve_images])
-        return (HeldOutCurve(images, max(1, num_steps // 20), self.budget.curve),)
+        return (HeldOutCurve(images=images, every=max(1, num_steps // 20), likelihood=self.budget.curve),)
 
     def evaluate(self, key: Key, fit: Posterior) -> dict[str, Any]:
         """Every estimator on the test images, its drift with S and M, and an annealed reference."""

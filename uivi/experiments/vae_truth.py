@@ -4,7 +4,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -92,7 +91,8 @@ def _all(settings: Likelihood, key: Key, family, target, images: Images) -> dict
     return {name: {"mean": values[name].mean, "stderr": values[name].stderr} for name in values}
 
 
-def _mean(values: Array) -> dict[str, float]:
+def _mean(values: Array | None) -> dict[str, float]:
+    assert values is not None
     return {"mean": float(np.mean(np.asarray(values, np.float64)))}
 
 

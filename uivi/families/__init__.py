@@ -17,8 +17,8 @@ from uivi.families.conditionals import (
 from uivi.families.explicit import AbstractExplicit, ExplicitGaussian, TwoNetGaussian
 from uivi.families.linear_gaussian import LinearGaussian
 from uivi.families.mixing import AbstractMixing, StandardNormal, Uniform
-from uivi.networks import MLP, authors_init, he_init, small_init
 from uivi.families.semi_implicit import SemiImplicit
+from uivi.networks import MLP, authors_init, he_init, small_init
 
 __all__ = [
     "MLP",

@@ -9,9 +9,9 @@ from uivi._types import Key
 from uivi.estimators import SIVI, UIVI, AbstractEstimator, StickingTheLanding
 from uivi.families import (
     MLP,
+    AbstractExplicit,
     AbstractFamily,
     Affine,
-    AbstractExplicit,
     Gaussian,
     NetGaussian,
     RawScale,

@@ -13,7 +13,6 @@ from uivi.families.semi_implicit import SemiImplicit
 from uivi.reverse.base import AbstractReverseSampler, rejected_nonfinite, uniform_log_weights
 from uivi.reverse.step_size import AbstractStepSize, AdaptBetween
 
-
 MOST_UNROLLED = 60
 
 

@@ -15,8 +15,8 @@ from jaxtyping import Array, Float, PyTree
 from uivi import _checks
 from uivi._types import Draw, Key, Scalar
 from uivi.families.mixing import AbstractMixing
-from uivi.networks import MLP, he_init
 from uivi.families.semi_implicit import SemiImplicit
+from uivi.networks import MLP, he_init
 
 
 class AbstractProposalAt(eqx.Module):

@@ -4,6 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Int, Integer, UInt32
 
 from uivi import _checks
@@ -33,7 +34,15 @@ class Rows(eqx.Module):
         rows = np.asarray(rows)
         if rows.ndim < 1 or rows.shape[0] == 0:
             raise ValueError(f"expected at least one row of data, got an array of shape {rows.shape}")
+        if not (np.issubdtype(rows.dtype, np.number) or rows.dtype == bool) or np.iscomplexobj(rows):
+            raise TypeError(f"expected rows of real numbers, got {rows.dtype}: encode them first")
         is_float = bool(np.issubdtype(rows.dtype, np.floating))
+        if rows.dtype == bool:
+            rows = rows.astype(np.uint8)
+        elif rows.dtype.itemsize == 8 and not is_float:
+            if np.abs(rows).max() >= 2**31:
+                raise ValueError("expected whole numbers below 2^31 in size: rescale the rows first")
+            rows = rows.astype(np.int32)
         if is_float:
             if not np.all(np.isfinite(rows)):
                 raise ValueError("expected finite data, got NaN or infinity: clean or impute the rows first")
@@ -92,7 +101,7 @@ def _hash(x: UInt32[Array, "B"]) -> UInt32[Array, "B"]:
 def check_batch_size(batch_size: int, rows: Rows) -> None:
     """Raise unless 1 <= batch_size <= N."""
     _checks.positive_int("batch_size", batch_size)
-    if isinstance(rows.count, jax.core.Tracer):
+    if isinstance(rows.count, Tracer):
         return
     if np.any(np.asarray(rows.count) < batch_size):
         raise ValueError(f"expected a batch_size of at most {rows.count} (the rows of data), got {batch_size}")

@@ -33,7 +33,13 @@ class SoftmaxRegression(AbstractTarget):
 
     @classmethod
     def create(
-        cls, features: np.ndarray, labels: np.ndarray, *, num_classes: int, batch_size: int, divisor: float = 1.0
+        cls,
+        features: np.ndarray,
+        labels: np.ndarray,
+        *,
+        num_classes: int,
+        batch_size: int,
+        divisor: float = 1.0,
     ) -> "SoftmaxRegression":
         """Check the data and keep it.
 
