@@ -1,6 +1,7 @@
 """Settings of the whole suite: shapes are checked, implicit promotions and warnings are errors."""
 
 import functools
+import pathlib
 
 import jax
 import jaxtyping
@@ -32,6 +33,18 @@ def _standard_promotion(function):
 optax.tree.bias_correction = _standard_promotion(optax.tree.bias_correction)
 _cosine = optax.cosine_decay_schedule
 optax.cosine_decay_schedule = lambda *args, **kwargs: _standard_promotion(_cosine(*args, **kwargs))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_programs():
+    """Forget compiled programs before they use up the process's memory maps (65,530 on Linux).
+
+    XLA maps each program separately; near the limit its compiler crashes.
+    """
+    yield
+    maps = pathlib.Path("/proc/self/maps")
+    if maps.exists() and len(maps.read_text().splitlines()) > 20_000:
+        jax.clear_caches()
 
 
 @pytest.fixture
