@@ -12,12 +12,12 @@ STEPS = preset.PAPER_STEPS
 FIGURE_4_STEPS = 10_000
 
 
-def _paper(estimator, steps: int = STEPS, quick: int = 150) -> Recipe:
+def _paper(estimator, steps: int = STEPS, quick: int = 300) -> Recipe:
     return Recipe(preset.paper_family, estimator, presets.paper_optimizer, steps, quick)
 
 
 def _default(family, estimator) -> Recipe:
-    return Recipe(family, estimator, preset.default_optimizer, STEPS, 150)
+    return Recipe(family, estimator, preset.default_optimizer, STEPS, 300)
 
 
 RECIPES = {
@@ -31,7 +31,7 @@ RECIPES = {
 
 FIGURE_4 = {
     "paper": {
-        f"hmc-{n}": _paper(preset.paper_uivi(n), FIGURE_4_STEPS, 100 if n < 20 else 50) for n in (1, 5, 20, 50)
+        f"hmc-{n}": _paper(preset.paper_uivi(n), FIGURE_4_STEPS, 100) for n in (1, 5, 20, 50)
     }
 }
 

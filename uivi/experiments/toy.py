@@ -8,7 +8,7 @@ from uivi.families import ExplicitGaussian
 from uivi.targets import Banana, Multimodal, XShaped
 
 PAPER_STEPS = 50_000
-QUICK_STEPS, QUICK_DEFAULT = 5_000, 500
+QUICK_STEPS, QUICK_DEFAULT = 10_000, 500
 
 
 def mean_field(key, dim: int) -> ExplicitGaussian:
