@@ -29,11 +29,7 @@ RECIPES = {
     },
 }
 
-FIGURE_4 = {
-    "paper": {
-        f"hmc-{n}": _paper(preset.paper_uivi(n), FIGURE_4_STEPS, 100) for n in (1, 5, 20, 50)
-    }
-}
+FIGURE_4 = {"paper": {f"hmc-{n}": _paper(preset.paper_uivi(n), FIGURE_4_STEPS, 100) for n in (1, 5, 20, 50)}}
 
 MNIST = functools.partial(RegressionTask, "mnist", 2_000, 255.0)
 HAPT = functools.partial(RegressionTask, "hapt", 863, 1.0)

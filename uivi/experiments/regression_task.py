@@ -39,7 +39,7 @@ class Budget:
 
 BUDGETS: dict[Effort, Budget] = {
     "full": Budget(),
-    "quick": Budget(50, 20, 500, 150, 100, 50, 4, AIS(50, num_grid=8, num_moves=8), 2_000),
+    "quick": Budget(10, 20, 500, 50, 100, 50, 4, AIS(50, num_grid=8, num_moves=8), 2_000),
     "smoke": Budget(2, 3, 5, 2, 3, 4, 2, AIS(3, num_grid=2, num_moves=2), 50),
 }
 

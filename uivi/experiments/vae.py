@@ -10,7 +10,7 @@ STEPS = preset.PAPER_STEPS
 CHOSEN_ON = "heldout_student"
 
 
-def _paper(family, estimator, quick: int = 500) -> Recipe:
+def _paper(family, estimator, quick: int = 1_000) -> Recipe:
     return Recipe(family, estimator, preset.paper_optimizer, STEPS, quick, preset.paper_decoder)
 
 

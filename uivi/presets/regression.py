@@ -53,5 +53,5 @@ def default_sivi() -> SIVI:
 
 
 def default_optimizer(num_steps: int) -> optax.GradientTransformation:
-    """Adam with a cosine decay; the gradient is on the scale of the whole data set, so it is not clipped."""
-    return adam_cosine(num_steps, 2e-3, clip=jnp.inf)
+    """Adam, warm-up, cosine decay; gradients are on the scale of all the data, so they are not clipped."""
+    return adam_cosine(num_steps, 3e-3, clip=jnp.inf, warmup=1_000)
