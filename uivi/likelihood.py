@@ -105,8 +105,8 @@ class Likelihood(eqx.Module):
     ) -> dict[str, BoundValue]:
         """Averages over the sites; the standard error is that of the Monte Carlo, for these sites.
 
-        It leaves out that the draws of a site share their fresh ε, which matters where M is not much larger than
-        S. For the paper's estimator it means little: the error of that is a bias.
+        It leaves out that the draws of a site share their fresh ε, which matters where M is not much larger
+        than S. For the paper's estimator it means little: the error of that is a bias.
         """
         values, variances = self.per_site(key, family, target, sites)
         made = {}
