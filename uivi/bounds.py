@@ -70,38 +70,43 @@ class AbstractBound(eqx.Module):
         raise NotImplementedError
 
 
-class ElboLower(AbstractBound):
+class AbstractElboSide(AbstractBound):
+    """One side of the ELBO; both come from the same draws."""
+
+    num_draws: int = eqx.field(static=True, default=1000)
+    num_mixing: int = eqx.field(static=True, default=1000)
+
+    def pick(self, lower: BoundValue, upper: BoundValue) -> BoundValue:
+        """The side that this bound is."""
+        raise NotImplementedError
+
+    def __call__(
+        self,
+        key: Key,
+        family: AbstractFamily,
+        target: AbstractTarget,
+        proposal: FittedProposal | None = None,
+    ) -> BoundValue:
+        """Mean of log p(x, z) - log q(z), log q over- or underestimated."""
+        return self.pick(*bracket(evaluate(key, family, target, self.num_draws, self.num_mixing, proposal)))
+
+
+class ElboLower(AbstractElboSide):
     """ELBO from below: the generating ε is among those that estimate log q(z)."""
 
-    num_draws: int = eqx.field(static=True, default=1000)
-    num_mixing: int = eqx.field(static=True, default=1000)
-
-    def __call__(
-        self,
-        key: Key,
-        family: AbstractFamily,
-        target: AbstractTarget,
-        proposal: FittedProposal | None = None,
-    ) -> BoundValue:
-        """Mean of log p(x, z) - log q(z), log q overestimated."""
-        return bracket(evaluate(key, family, target, self.num_draws, self.num_mixing, proposal))[0]
+    def pick(self, lower: BoundValue, upper: BoundValue) -> BoundValue:
+        """The lower one."""
+        del upper
+        return lower
 
 
-class ElboUpper(AbstractBound):
+class ElboUpper(AbstractElboSide):
     """ELBO from above: the generating ε is left out."""
 
-    num_draws: int = eqx.field(static=True, default=1000)
-    num_mixing: int = eqx.field(static=True, default=1000)
-
-    def __call__(
-        self,
-        key: Key,
-        family: AbstractFamily,
-        target: AbstractTarget,
-        proposal: FittedProposal | None = None,
-    ) -> BoundValue:
-        """Mean of log p(x, z) - log q(z), log q underestimated."""
-        return bracket(evaluate(key, family, target, self.num_draws, self.num_mixing, proposal))[1]
+    def pick(self, lower: BoundValue, upper: BoundValue) -> BoundValue:
+        """The upper one."""
+        del lower
+        return upper
 
 
 class PaperElbo(AbstractBound):

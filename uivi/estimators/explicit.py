@@ -13,13 +13,17 @@ from uivi.families.explicit import AbstractExplicit, frozen
 from uivi.targets.base import AbstractTarget
 
 
-class Explicit(AbstractEstimator):
-    """Gradient of the ELBO by full reparameterisation (Kingma & Welling 2014)."""
+class AbstractReparameterised(AbstractEstimator):
+    """A gradient of log p(x, z) - log q(z) through reparameterised draws of a family with a density."""
 
     num_draws: int = eqx.field(static=True, default=64)
 
     def __check_init__(self):
         _checks.positive_int("num_draws", self.num_draws)
+
+    def density(self, family: AbstractExplicit) -> AbstractExplicit:
+        """The family under which log q is evaluated."""
+        raise NotImplementedError
 
     def init(self, key: Key, family: AbstractFamily, target: AbstractTarget) -> tuple:
         """No state."""
@@ -27,47 +31,39 @@ class Explicit(AbstractEstimator):
         return _need_density(self, family)
 
     def estimate(self, key: Key, params: Params, sites: PyTree, step: Array, state: tuple) -> Estimate:
-        """Differentiate log p(x, z) - log q(z) in everything."""
+        """Differentiate in everything that `density` leaves free."""
         del step
-        return _estimate(key, params, sites, state, self.num_draws, lambda family: family)
+        batch = Batch.create(params[1], sites, self.num_draws)
+        keys = jax.random.split(key, batch.size)
+
+        def loss(params: Params):
+            family, target = params
+            z = jax.vmap(family.sample)(keys, batch.contexts).z
+            log_q = jax.vmap(self.density(family).log_prob)(z, batch.contexts)  # type: ignore[arg-type]
+            log_joint = batch.log_joint(target, z)
+            return -jnp.mean(log_joint - log_q), log_joint
+
+        grads, log_joint = eqx.filter_grad(loss, has_aux=True)(params)
+        return Estimate(grads, state, info_without_chain(log_joint))
 
 
-class StickingTheLanding(AbstractEstimator):
+class Explicit(AbstractReparameterised):
+    """Gradient of the ELBO by full reparameterisation (Kingma & Welling 2014)."""
+
+    def density(self, family: AbstractExplicit) -> AbstractExplicit:
+        """The family itself."""
+        return family
+
+
+class StickingTheLanding(AbstractReparameterised):
     """The path part of the gradient: log q(z) with its own parameters held (Roeder et al. 2017).
 
     Unbiased as well, and without variance where q is the posterior.
     """
 
-    num_draws: int = eqx.field(static=True, default=64)
-
-    def __check_init__(self):
-        _checks.positive_int("num_draws", self.num_draws)
-
-    def init(self, key: Key, family: AbstractFamily, target: AbstractTarget) -> tuple:
-        """No state."""
-        del key, target
-        return _need_density(self, family)
-
-    def estimate(self, key: Key, params: Params, sites: PyTree, step: Array, state: tuple) -> Estimate:
-        """Differentiate log p(x, z) - log q(z) through z alone."""
-        del step
-        return _estimate(key, params, sites, state, self.num_draws, frozen)
-
-
-def _estimate(key: Key, params: Params, sites: PyTree, state: tuple, num_draws: int, density) -> Estimate:
-    """The gradient with log q evaluated under `density(family)`."""
-    batch = Batch.create(params[1], sites, num_draws)
-    keys = jax.random.split(key, batch.size)
-
-    def loss(params: Params):
-        family, target = params
-        z = jax.vmap(family.sample)(keys, batch.contexts).z
-        log_q = jax.vmap(density(family).log_prob)(z, batch.contexts)
-        log_joint = batch.log_joint(target, z)
-        return -jnp.mean(log_joint - log_q), log_joint
-
-    grads, log_joint = eqx.filter_grad(loss, has_aux=True)(params)
-    return Estimate(grads, state, info_without_chain(log_joint))
+    def density(self, family: AbstractExplicit) -> AbstractExplicit:
+        """The family with its parameters held."""
+        return frozen(family)
 
 
 def _need_density(method: AbstractEstimator, family: AbstractFamily) -> tuple:

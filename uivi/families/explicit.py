@@ -1,5 +1,7 @@
 """Explicit Gaussian families: mean-field, or the encoder of a standard VAE."""
 
+from typing import TypeVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,6 +11,8 @@ from uivi._types import Context, Draw, Key, Latent, Scalar
 from uivi.families.base import AbstractFamily
 from uivi.families.conditionals.location_scale import normal_log_prob
 from uivi.networks import MLP
+
+M = TypeVar("M", bound=eqx.Module)
 
 
 class AbstractExplicit(AbstractFamily):
@@ -90,7 +94,7 @@ class TwoNetGaussian(AbstractExplicit):
         return self.loc_net(x), jnp.log(jax.nn.softplus(self.scale_net(x)))
 
 
-def frozen(module: eqx.Module) -> eqx.Module:
+def frozen(module: M) -> M:
     """The module with `stop_gradient` on every array leaf."""
     return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_array(x) else x, module)
 

@@ -18,19 +18,25 @@ def normal_log_prob(z: Latent, loc: Latent, log_scale: Latent) -> Scalar:
     return -jnp.sum(0.5 * standard**2 + log_scale) - 0.5 * z.shape[0] * jnp.log(2 * jnp.pi)
 
 
-class Gaussian(AbstractNetConditional):
-    """N(μ(ε), diag(σ²)) with a global σ: the paper's conditional (Sections 2.1 and 4.1)."""
+class AbstractGlobalScale(AbstractNetConditional):
+    """A location from the network, and a scale that depends on nothing."""
 
     net: MLP
     scale: AbstractScale
 
     def __check_init__(self):
-        _check_scale(self.net, self.scale)
+        size = self.net.out_dim
+        advice = f"the network has {size} outputs: give a scale of that size, or change out_dim"
+        _checks.shape("`scale`", jax.eval_shape(lambda: self.scale()), (size,), advice)
 
     @property
     def dim(self) -> int:
         """D."""
         return self.net.out_dim
+
+
+class Gaussian(AbstractGlobalScale):
+    """N(μ(ε), diag(σ²)) with a global σ: the paper's conditional (Sections 2.1 and 4.1)."""
 
     def sample(self, key: Key, eps: Noise, context: Context = None) -> Latent:
         """Z = μ(ε) + σ u."""
@@ -105,19 +111,8 @@ class NetGaussian(AbstractNetConditional):
         return lambda eps: bound.log_prob(z, eps)
 
 
-class Laplace(AbstractNetConditional):
+class Laplace(AbstractGlobalScale):
     """Independent Laplace coordinates with location μ(ε) and a global scale b."""
-
-    net: MLP
-    scale: AbstractScale
-
-    def __check_init__(self):
-        _check_scale(self.net, self.scale)
-
-    @property
-    def dim(self) -> int:
-        """D."""
-        return self.net.out_dim
 
     def sample(self, key: Key, eps: Noise, context: Context = None) -> Latent:
         """Z = μ(ε) + b u with u standard Laplace."""
@@ -127,9 +122,3 @@ class Laplace(AbstractNetConditional):
         """Log density of the Laplace."""
         scale = self.scale()
         return -jnp.sum(jnp.abs(z - self.net(eps, context)) / scale + jnp.log(2 * scale))
-
-
-def _check_scale(net: MLP, scale: AbstractScale) -> None:
-    size = net.out_dim
-    advice = f"the network has {size} outputs: give a scale of that size, or change out_dim"
-    _checks.shape("`scale`", jax.eval_shape(lambda: scale()), (size,), advice)
