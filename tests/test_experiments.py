@@ -10,7 +10,7 @@ import pytest
 
 from uivi import bounds, datasets, diagnosis, experiments, metrics, report
 from uivi.checkpoint import locked_directory
-from uivi.experiments import EXPERIMENTS, GROUPS, Run, running, toy
+from uivi.experiments import EXPERIMENTS, GROUPS, Run, members, running, toy
 from uivi.progress import Silent
 
 TINY = {"seeds": (0, 1), "num_steps": 3}
@@ -102,7 +102,7 @@ def test_the_page_is_whole(out):
         assert f"banana {preset}-{method}" in page
 
 
-REAL = [n for n in GROUPS["paper"] if EXPERIMENTS[n].kind != "toy"]
+REAL = ["logreg-mnist", "logreg-hapt-recomputed", "logreg-iterations", "vae-mnist", "vae-fashion"]
 REAL_RECIPES = [(n, p, m) for n in REAL for p, recipes in EXPERIMENTS[n].recipes.items() for m in recipes]
 # MNIST has every recipe of the presets; the other data sets differ by their arrays alone, and the ablations
 # by parts of recipes: one of each shows that it runs.
@@ -134,6 +134,19 @@ def test_every_experiment_smokes_on_real_data(name, preset, method, tmp_path):
     assert values["elbo_lower"]["side"] == "lower"
     assert values["elbo_lower"]["stderr"] > 0
     assert report.one_line(result)
+
+
+def test_stand_ins_only_where_their_data_alone_is_here(monkeypatch):
+    for here, expected in (
+        ({"hapt", "hapt-recomputed"}, "logreg-hapt"),
+        ({"hapt-recomputed"}, "logreg-hapt-recomputed"),
+        (set(), "logreg-hapt"),
+    ):
+        monkeypatch.setattr(datasets, "find", lambda name, here=here: ["path"] if name in here else [])
+        assert members("logreg") == ("logreg-mnist", expected)
+        assert members("logreg-hapt") == ("logreg-hapt",)
+    assert set(members("paper")) <= set(EXPERIMENTS)
+    assert all(len(members(group)) == len(GROUPS[group]) for group in GROUPS)
 
 
 def test_data_sets_side_by_side_and_resumed(tmp_path, monkeypatch):

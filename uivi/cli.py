@@ -11,7 +11,7 @@ from rich.table import Table
 
 from uivi import __version__, _checks, data_cli, report
 from uivi.archive import ArchiveError
-from uivi.experiments import EXPERIMENTS, GROUPS, SIDE_BY_SIDE, Effort, Experiment, Run, run
+from uivi.experiments import EXPERIMENTS, GROUPS, SIDE_BY_SIDE, Effort, Experiment, Run, members, run
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Unbiased implicit variational inference.")
 app.add_typer(data_cli.app, name="data")
@@ -27,8 +27,8 @@ def list_experiments() -> None:
     for experiment in EXPERIMENTS.values():
         methods = sorted({m for recipes in experiment.recipes.values() for m in recipes})
         table.add_row(experiment.name, experiment.reference, ", ".join(experiment.recipes), ", ".join(methods))
-    for name, members in GROUPS.items():
-        table.add_row(name, f"all of {', '.join(members)}", "", "")
+    for name, group in GROUPS.items():
+        table.add_row(name, f"all of {', '.join(group)}", "", "")
     console.print(table)
 
 
@@ -59,9 +59,13 @@ def run_experiments(
     all_seeds = tuple(range(first, first + _checks.positive_int("seeds", seeds)))
     whole = name == "paper"
     effort: Effort = "quick" if quick else "full"
+    names = members(name)
+    for missing, used in zip(GROUPS.get(name, (name,)), names, strict=True):
+        if missing != used:
+            console.print(f"the data of {missing} is not here: running {used} instead, under that name")
     todo = [
         Run.create(group, p, m, all_seeds, out, steps, effort)
-        for group in _grouped(GROUPS.get(name, (name,)), together=jax.default_backend() == "gpu" and not apart)
+        for group in _grouped(names, together=jax.default_backend() == "gpu" and not apart)
         for p in (preset or ("paper" if whole else "default")).split(",")
         for m in _methods(group[0], p, method or ("all" if whole else "uivi"))
     ]
