@@ -63,8 +63,7 @@ class HMC(AbstractReverseSampler):
         start = _Chain(draw.eps, *density(draw.eps), state)
         noise = jax.vmap(lambda k: _noise(k, draw.eps))(jax.random.split(key, total))
         xs = (noise, jnp.arange(total) < self.num_burnin)
-        # Unrolled where the program stays small: a loop of tiny kernels is bound by their launches.
-        unroll = total if total * self.num_leapfrog <= MOST_UNROLLED else 1
+        unroll = total if self._is_unrolled() else 1
         end, (eps, probability, bad) = jax.lax.scan(transition, start, xs, unroll=unroll)
         weights = uniform_log_weights(self.num_draws, eps.dtype)
         acceptance = jnp.mean(probability)
@@ -77,6 +76,11 @@ class HMC(AbstractReverseSampler):
         del state, draws, contexts
         step_size, acceptance = memos
         return self.step_size.between(jnp.mean(step_size), jnp.mean(acceptance))
+
+    def _is_unrolled(self) -> bool:
+        """A GPU is bound by the launches of a short chain's tiny kernels; a CPU is faster with the loops."""
+        steps = (self.num_burnin + self.num_draws) * self.num_leapfrog
+        return jax.default_backend() != "cpu" and steps <= MOST_UNROLLED
 
     def _move(self, noise: tuple[Array, Array], chain: _Chain, density):
         """One transition with its momentum and its uniform number."""
@@ -92,7 +96,7 @@ class HMC(AbstractReverseSampler):
 
         carry = (chain.eps, momentum, chain.log_density, chain.gradient)
         eps, end_momentum, value, gradient = jax.lax.fori_loop(
-            0, self.num_leapfrog, leapfrog, carry, unroll=self.num_leapfrog <= MOST_UNROLLED
+            0, self.num_leapfrog, leapfrog, carry, unroll=self._is_unrolled()
         )
         gain = value - chain.log_density + 0.5 * jnp.sum(momentum**2 - end_momentum**2)
         gain = jnp.where(jnp.isfinite(gain), gain, -jnp.inf)
