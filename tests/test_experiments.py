@@ -4,6 +4,7 @@ import contextlib
 import functools
 import json
 import os
+import pathlib
 import signal
 
 import pytest
@@ -134,6 +135,12 @@ def test_every_experiment_smokes_on_real_data(name, preset, method, tmp_path):
     assert values["elbo_lower"]["side"] == "lower"
     assert values["elbo_lower"]["stderr"] > 0
     assert report.one_line(result)
+
+
+@pytest.mark.parametrize("kind", experiments.DEVIATIONS)
+def test_the_docs_list_every_deviation(kind):
+    text = (pathlib.Path(__file__).parents[1] / "docs" / "experiments.md").read_text()
+    assert all(f"- {line}\n" in text for line in experiments.DEVIATIONS[kind])
 
 
 def test_stand_ins_only_where_their_data_alone_is_here(monkeypatch):

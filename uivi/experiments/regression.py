@@ -52,6 +52,7 @@ REGRESSIONS = (
 )
 
 DEVIATIONS = (
+    "Minibatches are shuffled without replacement by a keyed bijection that needs no state.",
     "ELBO curves use the minibatch of the moment, as the authors' code does; final ELBOs use all the data.",
     "The authors evaluate the final test log-likelihood with 20,000 draws; we keep the paper's 8,000.",
     "Figure 4 has 10,000 updates a setting instead of 100,000: 50 iterations cost ten times the standard.",
