@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from uivi import archive
-from uivi.targets.data import Rows
+from uivi.targets.data import split_constants
 
 T = TypeVar("T")
 
@@ -97,24 +97,14 @@ def _is_key(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def _is_rows(node: Any) -> bool:
-    return isinstance(node, Rows)
-
-
-def _changing(state: Any) -> Any:
-    """The arrays of a state, without its data: that is loaded again."""
-    spec = jax.tree.map(lambda x: not _is_rows(x) and eqx.is_array(x), state, is_leaf=_is_rows)
-    return eqx.partition(state, spec)
-
-
 def _named_leaves(state: Any) -> tuple[list[str], list[np.ndarray]]:
-    flat = jax.tree_util.tree_leaves_with_path(_changing(state)[0])
+    flat = jax.tree_util.tree_leaves_with_path(split_constants(state)[0])
     values = [jax.random.key_data(x) if _is_key(x) else x for _, x in flat]
     return [jax.tree_util.keystr(path) for path, _ in flat], [np.asarray(v) for v in values]
 
 
 def _with_leaves(template: T, values: list[np.ndarray]) -> T:
-    arrays, static = _changing(template)
+    arrays, static = split_constants(template)
     old, treedef = jax.tree.flatten(arrays)
     new = [
         jax.random.wrap_key_data(jnp.asarray(v)) if _is_key(o) else jnp.asarray(v)

@@ -20,15 +20,14 @@ from uivi._types import Status
 from uivi.checkpoint import Checkpoints
 from uivi.monitor import AbstractMonitor
 from uivi.progress import Reporter
+from uivi.targets.data import split_constants
 
 NUM_RECORDS = 200
-NUM_BOUNDS = 20
-"""How often a fit of a plain density looks at its ELBO."""
 
 
 @dataclasses.dataclass
 class Best:
-    """The best state of each fit so far, and its value."""
+    """The best state of each fit so far, without data and static parts, and its value."""
 
     state: loop.FitState
     values: list[float]
@@ -55,7 +54,9 @@ class Driven:
     @property
     def chosen(self) -> loop.FitState:
         """The state to judge and to use: the best or the last one, its parameters averaged if asked for."""
-        state = self.state if self.best is None else self.best.state
+        state = self.state
+        if self.best is not None:
+            state = eqx.combine(self.best.state, split_constants(state)[1])
         return loop.averaged(state)
 
 
@@ -87,7 +88,7 @@ def drive(
     _checks.positive_int("num_steps", num_steps)
     run = Driven(state, [Status.RUNNING] * state.step.size, {}, 0.0)
     if keep_best:
-        run.best = Best(jax.tree.map(_copy, state), [-math.inf] * state.step.size)
+        run.best = Best(loop.copied(split_constants(state)[0]), [-math.inf] * state.step.size)
     with checkpoints.locked() if checkpoints else contextlib.nullcontext(), _interrupts() as stop:
         if checkpoints:
             _restore(run, checkpoints)
@@ -165,12 +166,10 @@ def _replace_best(run: Driven, better: np.ndarray, values: np.ndarray) -> None:
     mask = jnp.asarray(better)
 
     def pick(new, old):
-        if not eqx.is_array(new):
-            return new
         wide = mask.reshape(mask.shape + (1,) * (new.ndim - 1)) if run.state.step.ndim else mask[0]
         return jnp.where(wide, new, old)
 
-    state = jax.tree.map(pick, run.state, run.best.state)
+    state = jax.tree.map(pick, split_constants(run.state)[0], run.best.state)
     run.best = Best(state, np.where(better, values, run.best.values).tolist())
 
 
@@ -207,10 +206,6 @@ def _restore(run: Driven, checkpoints: Checkpoints) -> None:
         run.state = state
     run.history, run.seconds = extra["history"], extra["seconds"]
     run.status = [Status[name] for name in extra["status"]]
-
-
-def _copy(leaf: Any) -> Any:
-    return jnp.array(leaf) if eqx.is_array(leaf) else leaf
 
 
 def _record(history: dict[str, list[Any]], row: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from jaxtyping import Array, PyTree
 from uivi import _checks, _serial, loop, presets
 from uivi._types import Key
 from uivi.checkpoint import Checkpoints
-from uivi.drive import NUM_BOUNDS, NUM_RECORDS, Driven, drive
+from uivi.drive import NUM_RECORDS, Driven, drive
 from uivi.estimators.base import AbstractEstimator
 from uivi.families.base import AbstractFamily
 from uivi.monitor import AbstractMonitor, ElboMonitor
@@ -22,6 +22,9 @@ from uivi.precheck import check_target
 from uivi.progress import reporter
 from uivi.targets.base import AbstractTarget
 from uivi.targets.density import Density
+
+NUM_BOUNDS = 20
+"""How often a fit looks at its ELBO."""
 
 
 def fit(

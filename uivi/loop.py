@@ -47,7 +47,7 @@ def init(key: Key, method: Method, family: AbstractFamily, target: AbstractTarge
     opt_state = method.optimizer.init(eqx.filter((family, target), eqx.is_inexact_array))
     state = FitState(jnp.zeros((), jnp.int32), family, target, opt_state, est_state, run_key)
     # A copy: `run` gives up the buffers of its argument, and these may be the user's own arrays.
-    return jax.tree.map(lambda x: jnp.array(x) if eqx.is_array(x) else x, _strongly_typed(state))
+    return copied(_strongly_typed(state))
 
 
 def step(method: Method, state: FitState) -> tuple[FitState, Info, Array]:
@@ -64,6 +64,11 @@ def step(method: Method, state: FitState) -> tuple[FitState, Info, Array]:
     kept = jax.tree.map(lambda a, b: jnp.where(finite, a, b) if eqx.is_inexact_array(a) else a, new, state)
     kept = eqx.tree_at(lambda s: s.step, kept, state.step + 1)
     return _strongly_typed(kept), estimate.info, ~finite
+
+
+def copied(tree: PyTree) -> PyTree:
+    """The same with arrays of its own, which `run` cannot give up."""
+    return jax.tree.map(lambda x: jnp.array(x) if eqx.is_array(x) else x, tree)
 
 
 def sites_key(state: FitState) -> Key:

@@ -3,7 +3,7 @@
 from uivi import datasets
 from uivi.experiments import regression, toy, vae
 from uivi.experiments.base import AbstractTask, Effort, Experiment, Recipe
-from uivi.experiments.running import Run, run, smoke
+from uivi.experiments.running import Run, run
 
 EXPERIMENTS = {e.name: e for e in (*toy.TOYS, *regression.REGRESSIONS, *vae.VAES)}
 
@@ -46,5 +46,4 @@ __all__ = [
     "Run",
     "members",
     "run",
-    "smoke",
 ]

@@ -76,7 +76,7 @@ class Experiment:
 
     Attributes:
         name: on the command line.
-        kind: of the page's section it belongs to: toy, logreg or vae.
+        kind: of the page's section it belongs to: toy, logreg, iterations or vae.
         title: for people.
         reference: where in the paper.
         task: from the effort.

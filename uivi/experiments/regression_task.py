@@ -94,7 +94,7 @@ class RegressionTask(AbstractTask):
         if train.y is None or test.y is None or classes is None:
             raise ValueError(f"expected a data set with labels, got {dataset}")
         self.features, self.labels, self.num_classes = train.x, train.y, classes
-        self.budget, self.effort = BUDGETS[effort], effort
+        self.budget = BUDGETS[effort]
         self.batch_size, self.divisor = batch_size, divisor
         kept = slice(self.budget.test_rows)
         x = np.asarray(test.x[kept], np.float32) / np.float32(divisor)

@@ -138,16 +138,6 @@ def run(what: Run, *, resume: bool = False, progress: bool = True) -> list[dict[
     return results
 
 
-def smoke(experiment: Experiment, out: pathlib.Path, seeds: tuple[int, ...] = (0, 1)) -> list[dict[str, Any]]:
-    """Every recipe with a few updates: shows that it runs, nothing more."""
-    return [
-        result
-        for preset, recipes in experiment.recipes.items()
-        for method in recipes
-        for result in run(Run.create(experiment, preset, method, seeds, out, effort="smoke"), progress=False)
-    ]
-
-
 def _fit(
     what: Run, tasks: list[AbstractTask], checkpoints: Checkpoints, *, progress: bool
 ) -> tuple[list[Posterior], float]:

@@ -113,7 +113,7 @@ class VaeTask(AbstractTask):
         binary = datasets.binarize if grey else np.asarray
         self.train, self.test = binary(data.train.x), binary(data.test.x)
         self.valid = None if data.valid is None else binary(data.valid.x)
-        self.data, self.budget, self.effort = data, BUDGETS[effort], effort
+        self.data, self.budget = data, BUDGETS[effort]
 
     def _fitted(self, recipe: Recipe) -> np.ndarray:
         if recipe.keep_best and self.valid is None:

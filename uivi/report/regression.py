@@ -90,22 +90,29 @@ def figure_4(results: list[Result]) -> bytes:
     return plots.curves_figure([row], height=3.6)
 
 
+def _body(title: str, about: str, image: bytes, results: list[Result]) -> str:
+    """A figure, then the table of final values."""
+    recomputed = any("recomputed" in r["title"] for r in results)
+    return "\n".join(
+        [
+            markup.heading(title),
+            markup.note(about),
+            markup.image(image, title),
+            markup.heading("Values at the end"),
+            markup.table(COLUMNS, results),
+            markup.note(TABLE_NOTE),
+            markup.note(RECOMPUTED_NOTE) if recomputed else "",
+        ]
+    )
+
+
 def _figure_3_body(results: list[Result]) -> str:
     about = (
         "First seed; rolling mean of 20 ELBO estimates and of 2 test values. ELBO estimates use the "
         "minibatch of the moment. The vertical axes show the last 80% of each curve."
     )
-    return "\n".join(
-        [
-            markup.heading("ELBO and test log-likelihood against time (the paper's Figure 3)"),
-            markup.note(about),
-            markup.image(figure_3(results), "ELBO and test log-likelihood against time"),
-            markup.heading("Values at the end"),
-            markup.table(COLUMNS, results),
-            markup.note(TABLE_NOTE),
-            markup.note(RECOMPUTED_NOTE) if any("recomputed" in r["title"] for r in results) else "",
-        ]
-    )
+    title = "ELBO and test log-likelihood against time (the paper's Figure 3)"
+    return _body(title, about, figure_3(results), results)
 
 
 def _figure_4_body(results: list[Result]) -> str:
@@ -114,16 +121,7 @@ def _figure_4_body(results: list[Result]) -> str:
         "of 20 estimates on the minibatch of the moment. The vertical axes show the last 80% of each curve, or "
         "its last third."
     )
-    return "\n".join(
-        [
-            markup.heading("ELBO against updates (the paper's Figure 4)"),
-            markup.note(about),
-            markup.image(figure_4(results), "ELBO against updates"),
-            markup.heading("Values at the end"),
-            markup.table(COLUMNS, results),
-            markup.note(TABLE_NOTE),
-        ]
-    )
+    return _body("ELBO against updates (the paper's Figure 4)", about, figure_4(results), results)
 
 
 def _summary(result: Result) -> str:

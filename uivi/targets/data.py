@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Int, Integer, UInt32
+from jaxtyping import Array, Int, Integer, PyTree, UInt32
 
 from uivi import _checks
 from uivi._types import Key
@@ -57,6 +57,13 @@ class Rows(eqx.Module):
         """The rows at `index`, in their own type."""
         rows = self.stored[index]
         return jax.lax.bitcast_convert_type(rows, jnp.float32) if self.is_float else rows
+
+
+def split_constants(tree: PyTree) -> tuple[PyTree, PyTree]:
+    """The arrays that a fit changes, and the rest: data and static parts. `eqx.combine` joins them again."""
+    is_rows = lambda node: isinstance(node, Rows)  # noqa: E731
+    changes = lambda node: not is_rows(node) and eqx.is_array(node)  # noqa: E731
+    return eqx.partition(tree, jax.tree.map(changes, tree, is_leaf=is_rows))
 
 
 def minibatch(key: Key, step: Array, count: Array, batch_size: int) -> Int[Array, "B"]:
