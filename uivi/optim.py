@@ -126,6 +126,18 @@ def averaged(inner: optax.GradientTransformation, decay: float = 0.999) -> optax
     return optax.GradientTransformation(init, update)
 
 
+def clip_by_norm(largest: float) -> optax.GradientTransformation:
+    """Scale the updates down to a global norm of at most `largest`: one reduction, not one for each leaf."""
+
+    def update(updates, state, params=None):
+        del params
+        norm = jnp.sqrt(jnp.sum(jnp.concatenate([jnp.ravel(u) ** 2 for u in jax.tree.leaves(updates)])))
+        factor = jnp.where(norm > largest, largest / norm, 1.0)
+        return jax.tree.map(lambda u: u * factor.astype(u.dtype), updates), state
+
+    return optax.GradientTransformation(lambda params: optax.EmptyState(), update)
+
+
 def adam_cosine(
     num_steps: int,
     rate: float = 2e-3,
@@ -152,4 +164,4 @@ def adam_cosine(
         schedule = lambda count: plain(count) * jnp.minimum((count + 1) / warmup, 1.0)  # noqa: E731
     decay = [optax.add_decayed_weights(weight_decay)] if weight_decay else []
     parts = [optax.scale_by_adam(b2=b2), *decay, optax.scale_by_learning_rate(schedule)]
-    return optax.chain(optax.clip_by_global_norm(clip), *parts)
+    return optax.chain(clip_by_norm(clip), *parts)

@@ -89,7 +89,7 @@ def test_proposals_in_fixed_halves_are_noticed(x64, getkey):
     proper = ISIR(2, rounds, LEARNED)
     state = proper.init(getkey(), oracle.family)
     net = jax.tree.map(jnp.zeros_like, state.net)
-    constant = jnp.array([shift, 5 * np.arctanh(np.log(scale) / 5)])
+    constant = jnp.array([shift, 5 * np.arctanh(np.log(scale) / 5), 0.0])
     net = eqx.tree_at(lambda n: n.layers[-1].bias, net, constant)
     last, _ = reverse_moments(getkey(), proper, state._replace(net=net), oracle, num)
     assert_mean(last, 0.0, max_stderr=MAX_STDERR)

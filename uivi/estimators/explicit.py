@@ -9,7 +9,8 @@ from uivi import _checks
 from uivi._types import Estimate, Key
 from uivi.estimators.base import AbstractEstimator, Batch, Params, info_without_chain
 from uivi.families.base import AbstractFamily
-from uivi.families.explicit import AbstractExplicit, frozen
+from uivi.families.conditionals.location_scale import normal_log_prob, normal_sample
+from uivi.families.explicit import AbstractExplicit
 from uivi.targets.base import AbstractTarget
 
 
@@ -21,8 +22,8 @@ class AbstractReparameterised(AbstractEstimator):
     def __check_init__(self):
         _checks.positive_int("num_draws", self.num_draws)
 
-    def density(self, family: AbstractExplicit) -> AbstractExplicit:
-        """The family under which log q is evaluated."""
+    def held(self, parameters: PyTree) -> PyTree:
+        """The parameters of log q as the gradient shall see them."""
         raise NotImplementedError
 
     def init(self, key: Key, family: AbstractFamily, target: AbstractTarget) -> tuple:
@@ -31,15 +32,21 @@ class AbstractReparameterised(AbstractEstimator):
         return _need_density(self, family)
 
     def estimate(self, key: Key, params: Params, sites: PyTree, step: Array, state: tuple) -> Estimate:
-        """Differentiate in everything that `density` leaves free."""
+        """Differentiate in everything that `held` leaves free."""
         del step
         batch = Batch.create(params[1], sites, self.num_draws)
         keys = jax.random.split(key, batch.size)
 
         def loss(params: Params):
             family, target = params
-            z = jax.vmap(family.sample)(keys, batch.contexts).z
-            log_q = jax.vmap(self.density(family).log_prob)(z, batch.contexts)  # type: ignore[arg-type]
+            assert isinstance(family, AbstractExplicit)
+
+            def draw(key: Key, context: Array | None):
+                parameters = family.parameters(context)
+                z = normal_sample(key, *parameters)
+                return z, normal_log_prob(z, *self.held(parameters))
+
+            z, log_q = jax.vmap(draw)(keys, batch.contexts)
             log_joint = batch.log_joint(target, z)
             return -jnp.mean(log_joint - log_q), log_joint
 
@@ -50,9 +57,9 @@ class AbstractReparameterised(AbstractEstimator):
 class Explicit(AbstractReparameterised):
     """Gradient of the ELBO by full reparameterisation (Kingma & Welling 2014)."""
 
-    def density(self, family: AbstractExplicit) -> AbstractExplicit:
-        """The family itself."""
-        return family
+    def held(self, parameters: PyTree) -> PyTree:
+        """As they are."""
+        return parameters
 
 
 class StickingTheLanding(AbstractReparameterised):
@@ -61,9 +68,9 @@ class StickingTheLanding(AbstractReparameterised):
     Unbiased as well, and without variance where q is the posterior.
     """
 
-    def density(self, family: AbstractExplicit) -> AbstractExplicit:
-        """The family with its parameters held."""
-        return frozen(family)
+    def held(self, parameters: PyTree) -> PyTree:
+        """As constants."""
+        return jax.lax.stop_gradient(parameters)
 
 
 def _need_density(method: AbstractEstimator, family: AbstractFamily) -> tuple:

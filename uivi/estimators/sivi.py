@@ -84,7 +84,7 @@ def _log_marginal(
     """Log of the mean of q(z|ε) over the generating ε and the active fresh ones."""
     fresh = jax.vmap(family.mixing.sample)(jax.random.split(key, active.shape[0]))
     log_prob = family.conditional.log_prob_of(draw.z, context)
-    masked = jax.vmap(log_prob)(fresh) + active.astype(draw.z.dtype)
-    own = log_prob(draw.eps)
-    count = 1 + jnp.sum(active == 0).astype(draw.z.dtype)
-    return jax.nn.logsumexp(jnp.concatenate([own[None], masked])) - jnp.log(count)
+    eps = jnp.concatenate([draw.eps[None], fresh])
+    mask = jnp.concatenate([jnp.zeros((1,)), active]).astype(draw.z.dtype)
+    count = jnp.sum(mask == 0).astype(draw.z.dtype)
+    return jax.nn.logsumexp(jax.vmap(log_prob)(eps) + mask) - jnp.log(count)

@@ -1,18 +1,13 @@
 """Explicit Gaussian families: mean-field, or the encoder of a standard VAE."""
 
-from typing import TypeVar
-
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from uivi._types import Context, Draw, Key, Latent, Scalar
 from uivi.families.base import AbstractFamily
-from uivi.families.conditionals.location_scale import normal_log_prob
+from uivi.families.conditionals.location_scale import normal_log_prob, normal_sample
 from uivi.networks import MLP
-
-M = TypeVar("M", bound=eqx.Module)
 
 
 class AbstractExplicit(AbstractFamily):
@@ -24,9 +19,8 @@ class AbstractExplicit(AbstractFamily):
 
     def sample(self, key: Key, context: Context = None) -> Draw:
         """Z = loc + scale u; the draw has an empty ε."""
-        loc, log_scale = self.parameters(context)
-        z = loc + jnp.exp(log_scale) * jax.random.normal(key, loc.shape)
-        return Draw(z, jnp.zeros((0,), loc.dtype))
+        z = normal_sample(key, *self.parameters(context))
+        return Draw(z, jnp.zeros((0,), z.dtype))
 
     def log_prob(self, z: Latent, context: Context = None) -> Scalar:
         """Exact log q(z)."""
@@ -92,11 +86,6 @@ class TwoNetGaussian(AbstractExplicit):
         """Location and log scale."""
         x = _need_context(context, self.context_dim)
         return self.loc_net(x), jnp.log(jax.nn.softplus(self.scale_net(x)))
-
-
-def frozen(module: M) -> M:
-    """The module with `stop_gradient` on every array leaf."""
-    return jax.tree.map(lambda x: jax.lax.stop_gradient(x) if eqx.is_array(x) else x, module)
 
 
 def _need_context(context: Context, size: int) -> Float[Array, "C"]:

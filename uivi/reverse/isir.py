@@ -17,7 +17,8 @@ class ISIR(AbstractReverseSampler):
 
     A round puts the current ε among K independent proposals, weighs each by q(z|ε) q(ε) / m(ε|z) and picks
     one: exactly invariant for q(ε|z) whatever m. The draws of the last round are returned with their weights
-    (Rao-Blackwellised), not only the one picked.
+    (Rao-Blackwellised), not only the one picked. Draws of the other rounds come along with weight zero: their
+    density was computed in the same batch, and leaving them out would cost a second pass over the network.
     """
 
     num_proposals: int = eqx.field(static=True, default=50)
@@ -38,26 +39,29 @@ class ISIR(AbstractReverseSampler):
         """All rounds for one draw."""
         proposal = self.proposal.at(family, draw.z, context, state)
         density = family.reverse_log_density(draw.z, context)
-        current, moved, bad = draw.eps, 0.0, 0
-        eps = log_weights = None
-        for round_key in jax.random.split(key, self.num_rounds):
-            propose_key, pick_key = jax.random.split(round_key)
-            fresh = proposal.sample(propose_key, self.num_proposals)
-            eps = jnp.concatenate([current[None], fresh])
-            raw = jax.vmap(lambda e: density(e) - proposal.log_prob(e))(eps)
-            bad += jnp.sum(jnp.isnan(raw) | (raw == jnp.inf))
-            raw = jnp.where(jnp.isfinite(raw), raw, -jnp.inf)
+        propose_key, pick_key = jax.random.split(key)
+        # Proposals do not depend on the current ε: one batch serves all rounds.
+        fresh = proposal.sample(propose_key, self.num_rounds * self.num_proposals)
+        eps = jnp.concatenate([draw.eps[None], fresh])
+        raw = jax.vmap(lambda e: density(e) - proposal.log_prob(e))(eps)
+        bad = jnp.sum(jnp.isnan(raw) | (raw == jnp.inf))
+        raw = jnp.where(jnp.isfinite(raw), raw, -jnp.inf)
+        numbers = jnp.arange(eps.shape[0])
+        gumbel = jax.random.gumbel(pick_key, (self.num_rounds, eps.shape[0]), raw.dtype)
+        place, moved, log_weights = jnp.zeros((), numbers.dtype), 0.0, raw
+        for number in range(self.num_rounds):
+            is_current = numbers == place
+            is_member = is_current | ((numbers - 1) // self.num_proposals == number)
+            member = jnp.where(is_member, raw, -jnp.inf)
             # Deviation: a start of zero density (a draw that rounding threw out of the support)
             # keeps its place, so that the weights always have a finite maximum.
-            raw = raw.at[0].set(jnp.where(jnp.all(raw == -jnp.inf), 0.0, raw[0]))
-            log_weights = jax.nn.log_softmax(raw)
-            current = eps[jax.random.categorical(pick_key, raw)]
-            moved += 1 - jnp.exp(log_weights[0])
-        assert eps is not None
-        assert log_weights is not None
+            member = jnp.where(is_current & jnp.all(member == -jnp.inf), 0.0, member)
+            log_weights = jax.nn.log_softmax(member)
+            moved += 1 - jnp.sum(jnp.where(is_current, jnp.exp(log_weights), 0.0))
+            place = jnp.argmax(member + gumbel[number])
         share = jnp.asarray(moved / self.num_rounds, eps.dtype)
-        info = ReverseInfo(jnp.full_like(share, jnp.nan), share, jnp.asarray(bad, eps.dtype))
-        return ReverseDraws(eps, log_weights, current), info, ()
+        info = ReverseInfo(jnp.full_like(share, jnp.nan), share, bad.astype(eps.dtype))
+        return ReverseDraws(eps, log_weights, eps[place]), info, ()
 
     def adapt(self, state: PyTree, draws: Draw, contexts: Array | None, memos: tuple) -> PyTree:
         """Let the proposal learn from the pairs of this update."""

@@ -113,10 +113,9 @@ class _DefensiveAt(AbstractProposalAt):
     share: float = eqx.field(static=True)
 
     def sample(self, key: Key, num: int) -> Float[Array, "K E"]:
-        pick_key, normal_key = jax.random.split(key)
-        # One normal vector serves whichever component is picked.
-        u = jax.random.normal(normal_key, (num, self.mixing.dim), self.learned.mean.dtype)
-        from_mixing = jax.random.bernoulli(pick_key, self.share, (num, 1))
+        # One normal vector serves whichever component its last number picks.
+        u = jax.random.normal(key, (num, self.mixing.dim + 1), self.learned.mean.dtype)
+        u, from_mixing = u[:, :-1], jax.scipy.special.ndtr(u[:, -1:]) < self.share
         plain = jax.vmap(self.mixing.from_normal)(u)
         return jnp.where(from_mixing, plain, self.learned.from_normal(u))
 
@@ -158,7 +157,7 @@ class Learned(AbstractProposal):
     def init(self, key: Key, family: SemiImplicit) -> LearnedState:
         """A fresh network with the proposal near N(0, I)."""
         inputs = family.dim + family.context_dim
-        outputs = 2 * family.noise_dim + family.noise_dim * (family.noise_dim - 1) // 2
+        outputs = (2 + family.noise_dim) * family.noise_dim
         net = MLP.create(key, inputs, outputs, width=self.width, depth=self.depth, init=he_init)
         last = net.layers[-1]
         net = eqx.tree_at(lambda n: n.layers[-1].weight, net, 0.1 * last.weight)
@@ -198,7 +197,8 @@ def _inputs(z: Array, context: Array | None) -> Array:
 def _gaussian_at(state: LearnedState, inputs: Array, noise_dim: int) -> _GaussianAt:
     standard = (inputs - state.mean) / jnp.sqrt(state.variance + 1e-12)
     outputs = state.net(jnp.clip(standard, -10.0, 10.0))
-    mean, raw_scale, lower = jnp.split(outputs, [noise_dim, 2 * noise_dim])
-    rows, columns = jnp.tril_indices(noise_dim, -1)
-    identity = jnp.eye(noise_dim, dtype=mean.dtype)
-    return _GaussianAt(mean, jnp.exp(5.0 * jnp.tanh(raw_scale / 5.0)), identity.at[rows, columns].set(lower))
+    mean, raw_scale, square = jnp.split(outputs, [noise_dim, 2 * noise_dim])
+    # A mask is cheaper than a scatter into the triangle; outputs above the diagonal are not used.
+    lower = jnp.tril(square.reshape(noise_dim, noise_dim), -1)
+    whitener = jnp.eye(noise_dim, dtype=mean.dtype) + lower
+    return _GaussianAt(mean, jnp.exp(5.0 * jnp.tanh(raw_scale / 5.0)), whitener)

@@ -79,7 +79,9 @@ def minibatch(key: Key, step: Array, count: Array, batch_size: int) -> Int[Array
     """
     per_epoch = count // batch_size
     place = (step % per_epoch) * batch_size + jnp.arange(batch_size, dtype=jnp.int32)
-    return shuffled(jax.random.fold_in(key, step // per_epoch), place, count)
+    index = shuffled(jax.random.fold_in(key, step // per_epoch), place, count)
+    # Else XLA would shuffle anew for every number of a row that it gathers.
+    return jax.lax.optimization_barrier(index)
 
 
 def shuffled(key: Key, place: Int[Array, "B"], count: Array) -> Int[Array, "B"]:
@@ -89,10 +91,11 @@ def shuffled(key: Key, place: Int[Array, "B"], count: Array) -> Int[Array, "B"]:
     pair or not by a hash of its larger member. A bijection for any N, in O(1) for each place.
     """
     size = count.astype(jnp.uint32)
-    offsets, salts = jax.random.bits(key, (2, _NUM_ROUNDS), jnp.uint32)
+    words = jax.random.bits(key, (2,), jnp.uint32)
     x = place.astype(jnp.uint32)
-    for offset, salt in zip(offsets % size, salts, strict=True):
-        partner = (offset + size - x) % size
+    for number in range(_NUM_ROUNDS):
+        offset, salt = _hash(words + jnp.uint32(0x9E3779B9 * (number + 1) % 2**32))
+        partner = (offset % size + size - x) % size
         swap = _hash(jnp.maximum(x, partner) ^ salt) >> jnp.uint32(31)
         x = jnp.where(swap == 1, partner, x)
     return x.astype(jnp.int32)

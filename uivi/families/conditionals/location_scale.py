@@ -18,6 +18,11 @@ def normal_log_prob(z: Latent, loc: Latent, log_scale: Latent) -> Scalar:
     return -jnp.sum(0.5 * standard**2 + log_scale) - 0.5 * z.shape[0] * jnp.log(2 * jnp.pi)
 
 
+def normal_sample(key: Key, loc: Latent, log_scale: Latent) -> Latent:
+    """A draw of N(loc, diag(exp(log_scale)²)), differentiable in both."""
+    return loc + jnp.exp(log_scale) * jax.random.normal(key, loc.shape)
+
+
 class AbstractGlobalScale(AbstractNetConditional):
     """A location from the network, and a scale that depends on nothing."""
 
@@ -98,8 +103,7 @@ class NetGaussian(AbstractNetConditional):
 
     def sample(self, key: Key, eps: Noise, context: Context = None) -> Latent:
         """Z = μ(ε) + σ(ε) u."""
-        loc, log_scale = self.parameters(eps, context)
-        return loc + jnp.exp(log_scale) * jax.random.normal(key, (self.dim,))
+        return normal_sample(key, *self.parameters(eps, context))
 
     def log_prob(self, z: Latent, eps: Noise, context: Context = None) -> Scalar:
         """Log density of the Gaussian."""

@@ -1,0 +1,334 @@
+"""The fused HMC moves: the kernel in Triton's interpreter, the plain version, what rounding may do."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.helpers import assert_mean, assert_not_mean, compiled_reverse, draw_pairs
+from uivi.families import MLP, Gaussian, LogScale, SemiImplicit, StandardNormal
+from uivi.kernels import MoveInputs, Moves, Tiling, fused_moves, is_available, log_density, reference_moves
+from uivi.kernels.moves import NUM_PROCESSORS, kernel_call, over_lanes
+from uivi.reverse import HMC, FixedStep
+from uivi.reverse.hmc import _noise
+
+# Triton decides at its import whether to interpret.
+os.environ["TRITON_INTERPRET"] = "1"
+needs_triton = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="triton is not installed: pip install triton==3.6.0"
+)
+
+run_reference = jax.jit(reference_moves, static_argnums=(1, 2))
+
+
+def make_inputs(key, shape, *, step=0.3) -> MoveInputs:
+    """A random network, and chains that start in stationarity; shape is (T, N, E, H, D)."""
+    num_moves, num_chains, noise, width, latent = shape
+    keys = iter(jax.random.split(key, 12))
+    normal = lambda scale, *shape: scale * jax.random.normal(next(keys), shape)
+    inputs = MoveInputs(
+        eps=normal(1.0, num_chains, noise),
+        momenta=normal(1.0, num_moves, num_chains, noise),
+        uniforms=jax.random.uniform(next(keys), (num_moves, num_chains)),
+        step=jnp.asarray(step),
+        first_bias=normal(0.3, num_chains, width),
+        w1=normal((2 / noise) ** 0.5, width, noise),
+        w2=normal((2 / width) ** 0.5, width, width),
+        b2=normal(0.3, width),
+        w3=normal(width**-0.5, latent, width),
+        centre=jnp.zeros((num_chains, latent)),
+        precision=jnp.exp(normal(0.3, latent)),
+    )
+    noise_of_z = normal(1.0, num_chains, latent) / jnp.sqrt(inputs.precision)[None]
+    return inputs._replace(centre=noise_of_z - residual(inputs, inputs.eps))
+
+
+def residual(inputs, eps, rounded=lambda x: x):
+    return backward(inputs, eps, rounded)[0]
+
+
+def backward(inputs, eps, rounded):
+    """Residual and force, the factors of every product rounded, in the kernel's order."""
+    product = lambda x, weight: rounded(x) @ rounded(weight)
+    first = product(eps, inputs.w1.T) + inputs.first_bias
+    second = product(jax.nn.relu(first), inputs.w2.T) + inputs.b2[None]
+    rest = inputs.centre - product(jax.nn.relu(second), inputs.w3.T)
+    back = jnp.where(second > 0, product(inputs.precision[None] * rest, inputs.w3), 0.0)
+    back = jnp.where(first > 0, product(back, inputs.w2), 0.0)
+    return rest, product(back, inputs.w1) - eps
+
+
+def to_bfloat16(x):
+    return x.astype(jnp.bfloat16).astype(jnp.float32)
+
+
+def bfloat16_force(inputs):
+    return lambda eps: backward(inputs, eps, to_bfloat16)[1]
+
+
+def crude_force(inputs):
+    """A force in steps of a half."""
+    return lambda eps: jnp.round(2 * backward(inputs, eps, lambda x: x)[1]) / 2
+
+
+class Pointer:
+    """A NumPy array with as much of a torch tensor as the interpreter asks for."""
+
+    def __init__(self, array):
+        self.array = array
+        self.dtype = {"float32": "fp32", "bfloat16": "bf16"}[array.dtype.name]
+
+    def data_ptr(self):
+        return self.array.ctypes.data
+
+    def same(self, *args, **kwargs):
+        return self
+
+    def nothing(self, *args):
+        return None
+
+    untyped_storage = cpu = new_empty = same
+    set_ = storage_offset = size = stride = copy_ = nothing
+
+
+@pytest.fixture
+def interpret(monkeypatch):
+    """Runs `moves_kernel` on inputs with a lane axis, in the interpreter.
+
+    Triton 3.6's interpreter multiplies bfloat16 bit patterns as integers and truncates casts to
+    bfloat16: both are put right here.
+    """
+    import triton.language as tl
+    from triton.runtime import interpreter
+
+    from uivi.kernels.triton_moves import moves_kernel
+
+    dot, convert = interpreter.InterpreterBuilder.create_dot, interpreter._convert_float
+
+    def widened(handle):
+        if handle.dtype.scalar != tl.bfloat16:
+            return handle
+        return interpreter.TensorHandle((handle.data.astype(np.uint32) << 16).view(np.float32), tl.float32)
+
+    def right_dot(self, a, b, *args):
+        return dot(self, widened(a), widened(b), *args)
+
+    def right_convert(data, source, target, mode):
+        if (source, target) == (tl.float32, tl.bfloat16):
+            return data.astype(jnp.bfloat16).view(np.uint16)
+        return convert(data, source, target, mode)
+
+    monkeypatch.setattr(interpreter.InterpreterBuilder, "create_dot", right_dot)
+    monkeypatch.setattr(interpreter, "_convert_float", right_convert)
+
+    def run(lanes, num_leapfrog, force, tiling=None) -> Moves:
+        call = kernel_call(lanes, num_leapfrog, force, tiling)
+        arrays = [np.array(array) for array in call.arrays]
+        outputs = [np.full(out.shape, np.nan, np.float32) for out in call.out_shape]
+        with np.errstate(all="ignore"):
+            moves_kernel[call.grid](*map(Pointer, arrays + outputs), **call.constants)
+        return Moves(*outputs)
+
+    return run
+
+
+def lane(tree):
+    return jax.tree.map(lambda array: array[None], tree)
+
+
+def assert_same(moves: Moves, expected: Moves, tolerance: float) -> None:
+    np.testing.assert_allclose(moves.eps, expected.eps, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(moves.probability, expected.probability, atol=10 * tolerance)
+    np.testing.assert_array_equal(moves.accepted, expected.accepted)
+    np.testing.assert_array_equal(moves.bad, expected.bad)
+
+
+# (T, N, E, H, D), leapfrogs, tiling: sizes that are no powers of two, chains that do not fill a tile.
+CASES = [
+    ((1, 5, 3, 20, 2), 1, Tiling()),
+    ((3, 37, 10, 70, 5), 4, Tiling(chunk=16, num_warps=4)),
+    ((2, 35, 17, 100, 33), 2, Tiling(rows=32, chunk=64)),
+    ((2, 19, 10, 200, 10), 3, Tiling()),
+]
+
+
+@needs_triton
+@pytest.mark.parametrize(("shape", "num_leapfrog", "tiling"), CASES)
+def test_kernel_with_float32_forces_equals_the_reference(shape, num_leapfrog, tiling, interpret, getkey):
+    inputs = make_inputs(getkey(), shape)
+    expected = run_reference(inputs, num_leapfrog)
+    assert_same(interpret(lane(inputs), num_leapfrog, "tf32x3", tiling), lane(expected), 3e-6)
+
+
+@needs_triton
+@pytest.mark.parametrize(("shape", "num_leapfrog", "tiling"), CASES)
+def test_kernel_rounds_the_force_and_nothing_else(shape, num_leapfrog, tiling, interpret, getkey):
+    """With the same rounded force, the reference with its float32 energies makes the same moves."""
+    inputs = make_inputs(getkey(), shape)
+    expected = reference_moves(inputs, num_leapfrog, bfloat16_force(inputs))
+    moves = interpret(lane(inputs), num_leapfrog, "bf16", tiling)
+    assert_same(moves, lane(expected), 1e-5)
+    exact = run_reference(inputs, num_leapfrog)
+    assert np.any(np.abs(moves.eps[0] - exact.eps) > 1e-4), "no rounding took place"
+
+
+def test_rounded_force_costs_little_acceptance(getkey):
+    inputs = make_inputs(getkey(), (3, 500, 10, 100, 10), step=0.15)
+    exact = run_reference(inputs, 5)
+    rounded = reference_moves(inputs, 5, bfloat16_force(inputs))
+    assert 0.5 < np.mean(exact.probability) < 0.99
+    np.testing.assert_allclose(np.mean(rounded.probability), np.mean(exact.probability), atol=0.01)
+    assert np.median(np.abs(rounded.eps[0] - exact.eps[0])) < 0.02
+
+
+def test_reference_is_the_hmc_of_the_library(x64, getkey):
+    net = MLP.create(getkey(), 3, 2, context_dim=4, width=10)
+    family = SemiImplicit(StandardNormal(3), Gaussian(net, LogScale.create(2, 0.4)))
+    contexts = jax.random.normal(getkey(), (30, 4))
+    pairs = draw_pairs(getkey(), family, 30, contexts)
+    sampler = HMC(num_burnin=2, num_draws=4, num_leapfrog=3, step_size=FixedStep(0.4))
+    key = getkey()
+    run = compiled_reverse(key, sampler, family, pairs, contexts, sampler.init(key, family))
+    noise_of = lambda k, eps: jax.vmap(lambda k: _noise(k, eps))(jax.random.split(k, 6))
+    momenta, uniforms = jax.vmap(noise_of)(jax.random.split(key, 30), pairs.eps)
+    first, second, last = net.layers
+    inputs = MoveInputs(
+        eps=pairs.eps,
+        momenta=jnp.swapaxes(momenta, 0, 1),
+        uniforms=uniforms.T,
+        step=jnp.asarray(0.4),
+        first_bias=first.bias[None] + contexts @ net.context_weight.T,
+        w1=first.weight,
+        w2=second.weight,
+        b2=second.bias,
+        w3=last.weight,
+        centre=pairs.z - last.bias[None],
+        precision=family.conditional.scale() ** -2,
+    )
+    moves = run_reference(inputs, 3)
+    np.testing.assert_allclose(jnp.swapaxes(moves.eps[2:], 0, 1), run.draws.eps, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(jnp.mean(moves.probability, 0), run.info.acceptance, rtol=1e-9)
+    assert 0.3 < np.mean(moves.accepted) < 0.95
+    assert not np.any(moves.bad)
+
+
+def moments(inputs, moves):
+    """Of each chain: ε', its square, the squared standardised residual, their product; (N, .)."""
+    eps = moves.eps[-1]
+    standard = residual(inputs, eps) * jnp.sqrt(inputs.precision)[None]
+    return jnp.concatenate([eps, eps**2, standard**2, eps * standard], 1)
+
+
+EXACT_MOMENTS = np.repeat([0.0, 1.0, 1.0, 0.0], 2)
+"""(ε, z) starts at the joint; a kernel that leaves q(ε|z) invariant keeps it there."""
+
+
+@pytest.mark.parametrize("force", [bfloat16_force, crude_force])
+def test_any_force_leaves_the_distribution_invariant(force, getkey):
+    inputs = make_inputs(getkey(), (5, 20_000, 2, 16, 2), step=0.5)
+    moves = reference_moves(inputs, 3, force(inputs))
+    assert 0.3 < np.mean(moves.probability) < 0.95
+    assert_mean(moments(inputs, moves), EXACT_MOMENTS, max_stderr=0.02)
+
+
+def test_without_the_energies_it_is_not_invariant(getkey):
+    """Control: uniform numbers of 0 accept everything."""
+    inputs = make_inputs(getkey(), (5, 20_000, 2, 16, 2), step=0.5)
+    inputs = inputs._replace(uniforms=jnp.zeros_like(inputs.uniforms))
+    moves = reference_moves(inputs, 3, bfloat16_force(inputs))
+    assert_not_mean(moments(inputs, moves), EXACT_MOMENTS)
+
+
+def test_vmap_folds_all_lanes_into_one_launch(getkey):
+    """Nested maps and inputs without a lane axis; the kernel's place is taken by the reference."""
+    launches = []
+
+    def launch(lanes):
+        launches.append(lanes.eps.shape[0])
+        return jax.vmap(lambda inputs: reference_moves(inputs, 2))(lanes)
+
+    def one(eps, step):
+        moves = over_lanes(launch)(lane(inputs._replace(eps=eps, step=step)))
+        return jax.tree.map(lambda array: array[0], moves)
+
+    inputs = make_inputs(getkey(), (2, 4, 3, 10, 2))
+    eps = jax.random.normal(getkey(), (2, 3, 4, 3))
+    steps = jnp.array([0.1, 0.2, 0.3])
+    moves = jax.jit(jax.vmap(jax.vmap(one), in_axes=(0, None)))(eps, steps)
+    assert launches[-1] == 6
+    for i, j in np.ndindex(2, 3):
+        expected = run_reference(inputs._replace(eps=eps[i, j], step=steps[j]), 2)
+        assert_same(jax.tree.map(lambda array, at=(i, j): array[at], moves), expected, 1e-6)
+
+
+@needs_triton
+def test_every_lane_has_its_own_program(interpret, getkey):
+    shape = (2, 18, 3, 20, 2)
+    lanes = jax.tree.map(lambda *arrays: jnp.stack(arrays), *[make_inputs(getkey(), shape) for _ in range(3)])
+    expected = jax.vmap(lambda inputs: reference_moves(inputs, 2))(lanes)
+    assert_same(interpret(lanes, 2, "tf32x3"), expected, 3e-6)
+
+
+@needs_triton
+@pytest.mark.parametrize("force", ["bf16", "tf32x3"])
+def test_density_that_overflows_is_rejected_and_counted(force, interpret, getkey):
+    inputs = make_inputs(getkey(), (2, 5, 3, 20, 2))
+    inputs = inputs._replace(momenta=inputs.momenta.at[0, 1].set(1e25), centre=inputs.centre.at[3].set(jnp.nan))
+    moves, expected = interpret(lane(inputs), 2, force), run_reference(inputs, 2)
+    bad = np.zeros((2, 5))
+    bad[0, 1] = bad[:, 3] = 1
+    for result in (jax.tree.map(lambda array: array[0], moves), expected):
+        np.testing.assert_array_equal(result.bad, bad)
+        assert not np.any(result.accepted[bad == 1])
+        assert not np.any(result.probability[bad == 1])
+        np.testing.assert_array_equal(result.eps[0, 1], inputs.eps[1])
+        assert np.all(np.isfinite(result.eps))
+    assert not np.isfinite(log_density(inputs, inputs.eps)[3])
+
+
+def test_more_lanes_than_processors_take_larger_tiles(getkey):
+    inputs = make_inputs(getkey(), (1, 100, 3, 20, 2))
+    for num_lanes, rows in ((1, 16), (NUM_PROCESSORS // 7, 16), (32, 32)):
+        lanes = jax.tree.map(
+            lambda array, n=num_lanes: jnp.broadcast_to(array[None], (n, *array.shape)), inputs
+        )
+        assert kernel_call(lanes, 1, "bf16", None).constants["ROWS"] == rows
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ((1, 4, 65, 20, 2), "expected E of at most 64, got 65"),
+        ((1, 4, 3, 257, 2), "expected H of at most 256, got 257"),
+        ((1, 4, 3, 20, 70), "expected D of at most 64, got 70"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(shape, message, getkey):
+    with pytest.raises(ValueError, match=message):
+        fused_moves(make_inputs(getkey(), shape), 1)
+
+
+def test_wrong_inputs_are_refused(getkey):
+    inputs = make_inputs(getkey(), (1, 4, 3, 20, 2))
+    with pytest.raises(ValueError, match="expected `centre` of shape"):
+        fused_moves(inputs._replace(centre=inputs.centre[:, :1]), 1)
+    with pytest.raises(ValueError, match="expected `w2` in float32, got bfloat16"):
+        fused_moves(inputs._replace(w2=inputs.w2.astype(jnp.bfloat16)), 1)
+    with pytest.raises(ValueError, match="did you mean 'tf32'"):
+        fused_moves(inputs, 1, force="tf3")
+    with pytest.raises(ValueError, match="num_leapfrog"):
+        fused_moves(inputs, 0)
+    with pytest.raises(ValueError, match="map over lanes with jax.vmap"):
+        fused_moves(lane(inputs), 1)
+
+
+def test_importing_needs_neither_triton_nor_a_gpu():
+    code = "import sys; sys.modules.update(triton=None, jax_triton=None); import uivi.kernels as k; "
+    code += "assert not k.is_available()"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    assert not is_available()

@@ -1,0 +1,192 @@
+"""All moves of short HMC chains in one GPU launch, with the network's weights held on the chip.
+
+A leapfrog step with any force field keeps volume and is reversible: the error of the force costs
+acceptance, never exactness. So the forces use bfloat16 products with float32 sums, and the energies
+that decide acceptance (one forward pass a move) have float32 accuracy.
+"""
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.custom_batching import custom_vmap
+
+from uivi import _checks
+from uivi.kernels.types import MoveInputs, Moves
+
+ENERGY = "tf32x3"
+"""Triton's name for float32 products as three of tensor cores, to about 21 bits."""
+FORCES = ("bf16", "tf32", "tf32x3")
+MOST = {"E": 64, "D": 64, "H": 256}
+"""The largest sizes that fit on the chip."""
+NUM_PROCESSORS = 132
+"""Of an H100 or H200. Each holds one program at a time."""
+
+
+class Tiling(NamedTuple):
+    """How the work is cut up. The moves do not depend on it beyond rounding.
+
+    Attributes:
+        rows: chains a program: 16 or 32 (64 do not fit on the chip).
+        chunk: columns of w2 that the energy reads at a time: 16, 32 or 64.
+        num_warps: warps a program: 4 or 8.
+        num_stages: chunks in flight.
+    """
+
+    rows: int = 16
+    chunk: int = 32
+    num_warps: int = 8
+    num_stages: int = 2
+
+
+class KernelCall(NamedTuple):
+    """A launch of `moves_kernel`: its arrays in order, its outputs, its grid and its constants."""
+
+    arrays: tuple[jax.Array, ...]
+    out_shape: Moves
+    grid: tuple[int, int]
+    constants: dict[str, Any]
+    tiling: Tiling
+
+
+def is_available() -> bool:
+    """Whether this process can run `fused_moves`: a Hopper GPU (H100, H200), Triton and jax-triton."""
+    if jax.default_backend() != "gpu":
+        return False
+    has_packages = all(importlib.util.find_spec(name) for name in ("triton", "jax_triton"))
+    return has_packages and str(getattr(jax.devices()[0], "compute_capability", "")).startswith("9.")
+
+
+def fused_moves(
+    inputs: MoveInputs, num_leapfrog: int, *, force: str = "bf16", tiling: Tiling | None = None
+) -> Moves:
+    """`reference_moves` of one lane in one launch, without derivatives.
+
+    Under `jax.vmap` (nested too) all lanes share the launch.
+
+    Args:
+        inputs: one lane, float32.
+        num_leapfrog: leapfrog steps a move.
+        force: products of the force: "bf16", "tf32" or "tf32x3" (near float32). Only with "bf16" does w2
+            stay on the chip; the others read it from L2 for each force, and are there to compare with.
+        tiling: how the work is cut up; None chooses by the number of chains.
+    """
+    _check(inputs, num_leapfrog, force)
+    run = over_lanes(lambda lanes: _launch(kernel_call(lanes, num_leapfrog, force, tiling)))
+    moves = run(jax.tree.map(lambda array: array[None], inputs))
+    return jax.tree.map(lambda array: array[0], moves)
+
+
+def over_lanes(launch: Callable[[MoveInputs], Moves]) -> Callable[[MoveInputs], Moves]:
+    """`launch` takes and returns arrays with a leading lane axis, to which `jax.vmap` now adds its lanes."""
+
+    @custom_vmap
+    def run(lanes):
+        return launch(lanes)
+
+    @run.def_vmap
+    def _fold(axis_size, is_batched, lanes):
+        def fold(array, batched):
+            array = array if batched else jnp.broadcast_to(array[None], (axis_size, *array.shape))
+            return array.reshape(-1, *array.shape[2:])
+
+        moves = run(jax.tree.map(fold, lanes, is_batched[0]))
+        unfolded = jax.tree.map(lambda array: array.reshape(axis_size, -1, *array.shape[1:]), moves)
+        return unfolded, jax.tree.map(lambda _: True, moves)
+
+    return run
+
+
+def kernel_call(lanes: MoveInputs, num_leapfrog: int, force: str, tiling: Tiling | None) -> KernelCall:
+    """The launch for inputs with a leading lane axis."""
+    num_lanes, num_moves, num_chains, noise_dim = lanes.momenta.shape
+    latent_dim, width = lanes.w3.shape[1:]
+    tiling = tiling or _tiling(num_lanes, num_chains)
+    # The tensor cores want 16 (noise, latent), and 64 rows (width).
+    padded_width = max(64, _power_of_two(width))
+    constants = {
+        "N": num_chains,
+        "T": num_moves,
+        "L": num_leapfrog,
+        "E": noise_dim,
+        "H": width,
+        "D": latent_dim,
+        "NOISE": max(16, _power_of_two(noise_dim)),
+        "WIDTH": padded_width,
+        "LATENT": max(16, _power_of_two(latent_dim)),
+        "ROWS": tiling.rows,
+        "CHUNK": tiling.chunk,
+        "G": min(tiling.num_warps, padded_width // 16),
+        "FORCE": force,
+        "ENERGY": ENERGY,
+    }
+    arrays = (*lanes[:7], lanes.w2.astype(jnp.bfloat16), *lanes[7:])
+    positions = jax.ShapeDtypeStruct(lanes.momenta.shape, jnp.float32)
+    scalars = jax.ShapeDtypeStruct(lanes.uniforms.shape, jnp.float32)
+    grid = (num_lanes, -(-num_chains // tiling.rows))
+    return KernelCall(arrays, Moves(positions, scalars, scalars, scalars), grid, constants, tiling)
+
+
+def _launch(call: KernelCall) -> Moves:
+    import jax_triton
+
+    from uivi.kernels.triton_moves import moves_kernel
+
+    return jax_triton.triton_call(
+        *call.arrays,
+        kernel=moves_kernel,
+        out_shape=call.out_shape,
+        grid=call.grid,
+        name="uivi_moves",
+        num_warps=call.tiling.num_warps,
+        num_stages=call.tiling.num_stages,
+        **call.constants,
+    )
+
+
+def _tiling(num_lanes: int, num_chains: int) -> Tiling:
+    """16 chains a program while all programs run at once, else 32: a program's time hardly grows."""
+    num_programs = num_lanes * -(-num_chains // 16)
+    return Tiling(rows=16 if num_programs <= NUM_PROCESSORS else 32)
+
+
+def _power_of_two(size: int) -> int:
+    return 1 << (size - 1).bit_length()
+
+
+def _check(inputs: MoveInputs, num_leapfrog: int, force: str) -> None:
+    _checks.positive_int("num_leapfrog", num_leapfrog)
+    _checks.known_name("force", force, FORCES)
+    for name, array in inputs._asdict().items():
+        if array.dtype != jnp.float32:
+            raise ValueError(f"expected `{name}` in float32, got {array.dtype}: cast it, or use plain HMC")
+    if inputs.momenta.ndim != 3 or inputs.w3.ndim != 2:
+        raise ValueError(
+            f"expected `momenta` of shape (T, N, E) and `w3` of shape (D, H), got {inputs.momenta.shape} and "
+            f"{inputs.w3.shape}: give one lane, and map over lanes with jax.vmap"
+        )
+    (moves, chains, noise), (latent, width) = inputs.momenta.shape, inputs.w3.shape
+    for name, size in (("E", noise), ("D", latent), ("H", width)):
+        if size > MOST[name]:
+            raise ValueError(
+                f"expected {name} of at most {MOST[name]}, got {size}: the network must fit on the chip; "
+                "use a smaller one, or plain HMC"
+            )
+    expected = MoveInputs(
+        eps=(chains, noise),
+        momenta=(moves, chains, noise),
+        uniforms=(moves, chains),
+        step=(),
+        first_bias=(chains, width),
+        w1=(width, noise),
+        w2=(width, width),
+        b2=(width,),
+        w3=(latent, width),
+        centre=(chains, latent),
+        precision=(latent,),
+    )
+    advice = f"`momenta` gives T, N, E = {inputs.momenta.shape} and `w3` D, H = {inputs.w3.shape}"
+    for name, shape in expected._asdict().items():
+        _checks.shape(f"`{name}`", getattr(inputs, name), shape, advice)
