@@ -18,6 +18,7 @@ import optax
 
 from uivi import loop, optim
 from uivi.experiments import EXPERIMENTS, GROUPS
+from uivi.experiments.running import UPDATE_PRECISION
 from uivi.experiments.vae_task import VaeTask
 from uivi.presets import vae
 
@@ -61,7 +62,7 @@ def search(method_name: str, num_steps: int, grid: list[tuple[float, float]]) ->
     """The validation bound of every lane along the way."""
     recipe = EXPERIMENTS[GROUPS["vae"][0]].recipes["default"][method_name]
     tasks = [EXPERIMENTS[name].task("full") for name in GROUPS["vae"]]
-    method = loop.Method(recipe.estimator, searched(num_steps))
+    method = loop.Method(recipe.estimator, searched(num_steps), UPDATE_PRECISION)
     state = lanes(method, recipe, tasks, grid)
     monitors = [task.monitors(num_steps, recipe)[0] for task in tasks] * len(grid)
     names = [name for _ in grid for name in GROUPS["vae"]]

@@ -24,6 +24,9 @@ from uivi.fit import posteriors
 from uivi.posterior import Posterior
 from uivi.progress import reporter
 
+UPDATE_PRECISION = "tensorfloat32"
+"""Of products inside updates on a GPU (a CPU has float32 only); evaluation has JAX's own setting."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Run:
@@ -142,7 +145,8 @@ def _fit(
     what: Run, tasks: list[AbstractTask], checkpoints: Checkpoints, *, progress: bool
 ) -> tuple[list[Posterior], float]:
     recipe = what.recipe
-    method = loop.Method(recipe.estimator, _optimizer(recipe.optimizer, what.num_steps))
+    optimizer = _optimizer(recipe.optimizer, what.num_steps)
+    method = loop.Method(recipe.estimator, optimizer, UPDATE_PRECISION)
 
     def start(task: AbstractTask, seed: int) -> loop.FitState:
         family_key, run_key = jax.random.split(jax.random.key(seed))
@@ -204,6 +208,7 @@ def _result(
         },
         "device": f"{jax.devices()[0].device_kind} ({platform.machine()}, {jax.local_device_count()} device)",
         "precision": getattr(jax.config, "jax_default_matmul_precision", None) or "default",
+        "update_precision": UPDATE_PRECISION,
         "seconds": seconds,
         "lanes": lanes,
         "seconds_per_fit": seconds / lanes,

@@ -45,7 +45,7 @@ class KernelCall(NamedTuple):
     """A launch of `moves_kernel`: its arrays in order, its outputs, its grid and its constants."""
 
     arrays: tuple[jax.Array, ...]
-    out_shape: Moves
+    out_shape: tuple[jax.ShapeDtypeStruct, ...]
     grid: tuple[int, int]
     constants: dict[str, Any]
     tiling: Tiling
@@ -126,15 +126,15 @@ def kernel_call(lanes: MoveInputs, num_leapfrog: int, force: str, tiling: Tiling
     positions = jax.ShapeDtypeStruct(lanes.momenta.shape, jnp.float32)
     scalars = jax.ShapeDtypeStruct(lanes.uniforms.shape, jnp.float32)
     grid = (num_lanes, -(-num_chains // tiling.rows))
-    return KernelCall(arrays, Moves(positions, scalars, scalars, scalars), grid, constants, tiling)
+    return KernelCall(arrays, (positions, scalars, scalars, scalars), grid, constants, tiling)
 
 
 def _launch(call: KernelCall) -> Moves:
-    import jax_triton
+    import jax_triton  # pyright: ignore[reportMissingImports]
 
     from uivi.kernels.triton_moves import moves_kernel
 
-    return jax_triton.triton_call(
+    outputs = jax_triton.triton_call(
         *call.arrays,
         kernel=moves_kernel,
         out_shape=call.out_shape,
@@ -144,6 +144,7 @@ def _launch(call: KernelCall) -> Moves:
         num_stages=call.tiling.num_stages,
         **call.constants,
     )
+    return Moves(*outputs)
 
 
 def _tiling(num_lanes: int, num_chains: int) -> Tiling:
@@ -174,19 +175,19 @@ def _check(inputs: MoveInputs, num_leapfrog: int, force: str) -> None:
                 f"expected {name} of at most {MOST[name]}, got {size}: the network must fit on the chip; "
                 "use a smaller one, or plain HMC"
             )
-    expected = MoveInputs(
-        eps=(chains, noise),
-        momenta=(moves, chains, noise),
-        uniforms=(moves, chains),
-        step=(),
-        first_bias=(chains, width),
-        w1=(width, noise),
-        w2=(width, width),
-        b2=(width,),
-        w3=(latent, width),
-        centre=(chains, latent),
-        precision=(latent,),
-    )
+    expected = {
+        "eps": (chains, noise),
+        "momenta": (moves, chains, noise),
+        "uniforms": (moves, chains),
+        "step": (),
+        "first_bias": (chains, width),
+        "w1": (width, noise),
+        "w2": (width, width),
+        "b2": (width,),
+        "w3": (latent, width),
+        "centre": (chains, latent),
+        "precision": (latent,),
+    }
     advice = f"`momenta` gives T, N, E = {inputs.momenta.shape} and `w3` D, H = {inputs.w3.shape}"
-    for name, shape in expected._asdict().items():
+    for name, shape in expected.items():
         _checks.shape(f"`{name}`", getattr(inputs, name), shape, advice)

@@ -7,8 +7,8 @@ bfloat16 copy of w2 in shared memory serves the forward product and, read transp
 
 from typing import no_type_check
 
-import triton
-import triton.language as tl
+import triton  # pyright: ignore[reportMissingImports]
+import triton.language as tl  # pyright: ignore[reportMissingImports]
 
 
 @triton.jit

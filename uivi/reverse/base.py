@@ -32,6 +32,13 @@ class AbstractReverseSampler(eqx.Module):
         """Draws for one (z, ε), their info, and a memo for `adapt`."""
         raise NotImplementedError
 
+    def kernels(
+        self, keys: Array, family: SemiImplicit, draws: Draw, contexts: Array | None, state: PyTree
+    ) -> tuple[ReverseDraws, ReverseInfo, PyTree]:
+        """`kernel` of N draws; to be overridden where a device does many of them better in another way."""
+        one = lambda key, draw, context: self.kernel(key, family, draw, context, state)  # noqa: E731
+        return jax.vmap(one, axis_name=CHAINS)(keys, draws, contexts)
+
     def adapt(self, state: PyTree, draws: Draw, contexts: Array | None, memos: PyTree) -> PyTree:
         """The next state, from all draws of the update and the memos of their kernels."""
         raise NotImplementedError
@@ -59,13 +66,8 @@ def sample_reverse(
     state: PyTree,
 ) -> Reversed:
     """Run the sampler's kernel on N draws at once, then let it adapt."""
-
-    def one(key: Key, draw: Draw, context: Array | None):
-        return sampler.kernel(key, family, draw, context, state)
-
     keys = jax.random.split(key, draws.z.shape[0])
-    batched = jax.vmap(one, axis_name=CHAINS)
-    reverse, info, memos = batched(keys, draws, contexts)
+    reverse, info, memos = sampler.kernels(keys, family, draws, contexts, state)
     return Reversed(reverse, info, sampler.adapt(state, draws, contexts, memos))
 
 

@@ -10,7 +10,8 @@ from jaxtyping import Array
 from uivi import _checks
 from uivi._types import Draw, Key, ReverseDraws, ReverseInfo, Scalar
 from uivi.families.semi_implicit import SemiImplicit
-from uivi.reverse.base import AbstractReverseSampler, rejected_nonfinite, uniform_log_weights
+from uivi.reverse import fused
+from uivi.reverse.base import CHAINS, AbstractReverseSampler, rejected_nonfinite, uniform_log_weights
 from uivi.reverse.step_size import AbstractStepSize, AdaptBetween
 
 MOST_UNROLLED = 60
@@ -28,12 +29,16 @@ class HMC(AbstractReverseSampler):
 
     The gradient at the end point is reused, so `(num_burnin + num_draws) * num_leapfrog + 1` gradients a
     chain (51 for the paper's 10 x 5). Identity mass, fixed trajectory length.
+
+    On a GPU that has it, one kernel runs the whole chain where the conditional fits (see `uivi.kernels`);
+    `is_fused` forces it on or off.
     """
 
     num_burnin: int = eqx.field(static=True, default=5)
     num_draws: int = eqx.field(static=True, default=5)
     num_leapfrog: int = eqx.field(static=True, default=5)
     step_size: AbstractStepSize = eqx.field(default_factory=AdaptBetween)
+    is_fused: bool | None = eqx.field(static=True, default=None)
 
     def __check_init__(self):
         _checks.positive_int("num_burnin + 1", self.num_burnin + 1)
@@ -54,7 +59,7 @@ class HMC(AbstractReverseSampler):
         def transition(chain: _Chain, xs):
             noise, is_burnin = xs
             moved, accepted, probability, end = self._move(noise, chain, density)
-            adapted = self.step_size.within(chain.step_size, accepted)
+            adapted = self.step_size.within(chain.step_size, jax.lax.pmean(accepted, CHAINS))
             step_size = jnp.where(is_burnin, adapted, chain.step_size)
             bad = rejected_nonfinite(family, end.eps, end.log_density)
             return moved._replace(step_size=step_size), (moved.eps, probability, bad)
@@ -70,6 +75,34 @@ class HMC(AbstractReverseSampler):
         info = ReverseInfo(acceptance, jnp.full_like(acceptance, jnp.nan), jnp.sum(bad))
         memo = (end.step_size, acceptance)
         return ReverseDraws(eps[self.num_burnin :], weights, end.eps), info, memo
+
+    def kernels(
+        self, keys: Array, family: SemiImplicit, draws: Draw, contexts: Array | None, state: Scalar
+    ) -> tuple[ReverseDraws, ReverseInfo, tuple[Array, Array]]:
+        """All chains, by one kernel of the GPU if it can."""
+        if not fused.is_chosen(self.is_fused, family):
+            return super().kernels(keys, family, draws, contexts, state)
+        total = self.num_burnin + self.num_draws
+        noise = jax.vmap(lambda k: jax.vmap(lambda k: _noise(k, draws.eps[0]))(jax.random.split(k, total)))(
+            keys
+        )
+        # A step that changes after every burn-in transition needs the acceptance of all chains: a launch each.
+        sizes = [1] * self.num_burnin + [self.num_draws] if self.step_size.adapts_within else [total]
+        chains = fused.Chains.create(family, draws, contexts)
+        made, step_size, first = [], state, 0
+        for size in sizes:
+            moves = chains.move(*(x[:, first : first + size] for x in noise), step_size, self.num_leapfrog)
+            chains = chains.at(moves.eps[-1])
+            made.append(moves)
+            first += size
+            if first <= self.num_burnin:
+                step_size = self.step_size.within(step_size, jnp.mean(moves.accepted))
+        moves = jax.tree.map(lambda *parts: jnp.concatenate(parts), *made)
+        eps = jnp.swapaxes(moves.eps[self.num_burnin :], 0, 1)
+        weights = jnp.broadcast_to(uniform_log_weights(self.num_draws, eps.dtype), eps.shape[:2])
+        acceptance = jnp.mean(moves.probability, 0)
+        info = ReverseInfo(acceptance, jnp.full_like(acceptance, jnp.nan), jnp.sum(moves.bad, 0))
+        return ReverseDraws(eps, weights, eps[:, -1]), info, (step_size, acceptance)
 
     def adapt(self, state: Scalar, draws: Draw, contexts: Array | None, memos) -> Scalar:
         """The step size that the chains ended with, then the rule's own change between updates."""

@@ -1,27 +1,31 @@
 """Rules by which a Markov kernel's step size follows its acceptance rate."""
 
+from typing import ClassVar
+
 import equinox as eqx
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array
 
 from uivi import _checks
 from uivi._types import Scalar
-from uivi.reverse.base import CHAINS
 
 
 class AbstractStepSize(eqx.Module):
-    """`within` acts after each burn-in transition, `between` after each update."""
+    """`within` acts after each burn-in transition, `between` after each update.
 
+    A rule that changes the step within a chain says so by `adapts_within`.
+    """
+
+    adapts_within: ClassVar[bool] = False
     initial: eqx.AbstractVar[float]
 
     def init(self) -> Scalar:
         """The first step size."""
         return jnp.asarray(self.initial, dtype=float)
 
-    def within(self, step_size: Scalar, acceptance: Scalar) -> Scalar:
-        """The step size of the next transition of the same chain."""
-        raise NotImplementedError
+    def within(self, step_size: Scalar, accepted: Scalar) -> Scalar:
+        """The step size of the next transition, from the share of chains that accepted this one."""
+        del accepted
+        return step_size
 
     def between(self, step_size: Scalar, acceptance: Scalar) -> Scalar:
         """The step size of the next update."""
@@ -35,11 +39,6 @@ class FixedStep(AbstractStepSize):
 
     def __check_init__(self):
         _checks.positive_float("initial", self.initial)
-
-    def within(self, step_size: Scalar, acceptance: Scalar) -> Scalar:
-        """Unchanged."""
-        del acceptance
-        return step_size
 
     def between(self, step_size: Scalar, acceptance: Scalar) -> Scalar:
         """Unchanged."""
@@ -60,11 +59,6 @@ class AdaptBetween(AbstractStepSize):
         for name in ("initial", "target", "rate", "lowest", "highest"):
             _checks.positive_float(name, getattr(self, name))
 
-    def within(self, step_size: Scalar, acceptance: Scalar) -> Scalar:
-        """Unchanged."""
-        del acceptance
-        return step_size
-
     def between(self, step_size: Scalar, acceptance: Scalar) -> Scalar:
         """Log step += rate (acceptance - target), within bounds."""
         moved = step_size * jnp.exp(self.rate * (acceptance - self.target))
@@ -78,6 +72,7 @@ class AuthorsRule(AbstractStepSize):
     not exactly invariant: kept for the `paper` preset.
     """
 
+    adapts_within: ClassVar[bool] = True
     initial: float = eqx.field(static=True, default=0.2)
     target: float = eqx.field(static=True, default=0.9)
     rate: float = eqx.field(static=True, default=0.01)
@@ -86,9 +81,8 @@ class AuthorsRule(AbstractStepSize):
         for name in ("initial", "target", "rate"):
             _checks.positive_float(name, getattr(self, name))
 
-    def within(self, step_size: Scalar, acceptance: Scalar) -> Scalar:
-        """The multiplicative rule, with the acceptance averaged over the chains."""
-        accepted: Array = jax.lax.pmean(acceptance, CHAINS)
+    def within(self, step_size: Scalar, accepted: Scalar) -> Scalar:
+        """The multiplicative rule."""
         return step_size * (1 + self.rate * (accepted - self.target) / self.target)
 
     def between(self, step_size: Scalar, acceptance: Scalar) -> Scalar:
