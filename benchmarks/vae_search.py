@@ -22,7 +22,7 @@ from uivi.experiments.running import UPDATE_PRECISION
 from uivi.experiments.vae_task import VaeTask
 from uivi.presets import vae
 
-LOOKS = 10
+LOOKS = 5
 
 
 def searched(num_steps: int) -> optax.GradientTransformation:

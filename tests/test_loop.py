@@ -104,6 +104,15 @@ def test_no_updates_change_nothing():
     assert info.skipped == 0
 
 
+def test_the_precision_of_updates_is_that_of_the_method():
+    """On a CPU it changes nothing, so look at the program."""
+    for precision in (None, "tensorfloat32"):
+        method = loop.Method(SIVI(4, 3), paper_rmsprop(), precision)
+        step = lambda state, method=method: loop.step(method, state)
+        program = str(eqx.filter_make_jaxpr(step)(start(method))[0])
+        assert ("Precision.HIGH," in program) is (precision is not None)
+
+
 def test_the_callers_family_survives():
     """The buffers of the state are given up, those of the family it was made from are not."""
     oracle = make_oracle()

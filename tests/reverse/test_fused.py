@@ -59,7 +59,7 @@ def test_a_family_without_context_and_fits_side_by_side(pretend, getkey):
 OBSTACLES = {
     "tanh": (lambda k: make_family(k, jnp.tanh), "two hidden ReLU layers"),
     "deep": (lambda k: make_family(k, depth=3), "two hidden ReLU layers"),
-    "wide": (lambda k: make_family(k, width=300), "above"),
+    "wide": (lambda k: make_family(k, width=300), "at most 256"),
 }
 
 

@@ -1,7 +1,16 @@
 """Fused GPU kernels. Importing this package needs neither Triton nor a GPU."""
 
-from uivi.kernels.moves import Tiling, fused_moves, is_available
+from uivi.kernels.moves import Tiling, fused_moves, is_available, misfit
 from uivi.kernels.reference import log_density, reference_moves
 from uivi.kernels.types import MoveInputs, Moves
 
-__all__ = ["MoveInputs", "Moves", "Tiling", "fused_moves", "is_available", "log_density", "reference_moves"]
+__all__ = [
+    "MoveInputs",
+    "Moves",
+    "Tiling",
+    "fused_moves",
+    "is_available",
+    "log_density",
+    "misfit",
+    "reference_moves",
+]

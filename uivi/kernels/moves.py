@@ -1,8 +1,8 @@
 """All moves of short HMC chains in one GPU launch, with the network's weights held on the chip.
 
 A leapfrog step with any force field keeps volume and is reversible: the error of the force costs
-acceptance, never exactness. So the forces use bfloat16 products with float32 sums, and the energies
-that decide acceptance (one forward pass a move) have float32 accuracy.
+acceptance, never exactness. So the forces use bfloat16 products with float32 sums. The energies, which
+decide acceptance, take one forward pass a move, and that one is accurate.
 """
 
 import importlib.util
@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
+from jaxtyping import Array, Float
 
 from uivi import _checks
 from uivi.kernels.types import MoveInputs, Moves
 
-ENERGY = "tf32x3"
-"""Triton's name for float32 products as three of tensor cores, to about 21 bits."""
 FORCES = ("bf16", "tf32", "tf32x3")
+ENERGIES = ("tf32x3", "bf16x3")
 MOST = {"E": 64, "D": 64, "H": 256}
-"""The largest sizes that fit on the chip."""
+"""The largest sizes that fit on the chip; `misfit` has the whole rule."""
 NUM_PROCESSORS = 132
 """Of an H100 or H200. Each holds one program at a time."""
 
@@ -29,7 +29,7 @@ class Tiling(NamedTuple):
     """How the work is cut up. The moves do not depend on it beyond rounding.
 
     Attributes:
-        rows: chains a program: 16 or 32 (64 do not fit on the chip).
+        rows: chains a program: 16 or 32 (64 do not fit in the registers).
         chunk: columns of w2 that the energy reads at a time: 16, 32 or 64.
         num_warps: warps a program: 4 or 8.
         num_stages: chunks in flight.
@@ -59,8 +59,22 @@ def is_available() -> bool:
     return has_packages and str(getattr(jax.devices()[0], "compute_capability", "")).startswith("9.")
 
 
+def misfit(noise_dim: int, latent_dim: int, width: int) -> str:
+    """Why a network of these sizes does not fit on the chip; empty if it does."""
+    most = MOST if width <= 128 else MOST | {"E": 16, "D": 16}
+    for name, size in (("H", width), ("E", noise_dim), ("D", latent_dim)):
+        if size > most[name]:
+            return f"expected {name} of at most {most[name]} (for H = {width}), got {size}"
+    return ""
+
+
 def fused_moves(
-    inputs: MoveInputs, num_leapfrog: int, *, force: str = "bf16", tiling: Tiling | None = None
+    inputs: MoveInputs,
+    num_leapfrog: int,
+    *,
+    force: str = "bf16",
+    energy: str = "tf32x3",
+    tiling: Tiling | None = None,
 ) -> Moves:
     """`reference_moves` of one lane in one launch, without derivatives.
 
@@ -71,10 +85,12 @@ def fused_moves(
         num_leapfrog: leapfrog steps a move.
         force: products of the force: "bf16", "tf32" or "tf32x3" (near float32). Only with "bf16" does w2
             stay on the chip; the others read it from L2 for each force, and are there to compare with.
+        energy: products of the energy: "tf32x3", or "bf16x3" with 17 bits, which is faster. Either is a
+            fixed function of ε, so the moves are exactly invariant for its exponential.
         tiling: how the work is cut up; None chooses by the number of chains.
     """
-    _check(inputs, num_leapfrog, force)
-    run = over_lanes(lambda lanes: _launch(kernel_call(lanes, num_leapfrog, force, tiling)))
+    _check(inputs, num_leapfrog, force, energy)
+    run = over_lanes(lambda lanes: _launch(kernel_call(lanes, num_leapfrog, force, energy, tiling)))
     moves = run(jax.tree.map(lambda array: array[None], inputs))
     return jax.tree.map(lambda array: array[0], moves)
 
@@ -99,7 +115,9 @@ def over_lanes(launch: Callable[[MoveInputs], Moves]) -> Callable[[MoveInputs], 
     return run
 
 
-def kernel_call(lanes: MoveInputs, num_leapfrog: int, force: str, tiling: Tiling | None) -> KernelCall:
+def kernel_call(
+    lanes: MoveInputs, num_leapfrog: int, force: str, energy: str, tiling: Tiling | None
+) -> KernelCall:
     """The launch for inputs with a leading lane axis."""
     num_lanes, num_moves, num_chains, noise_dim = lanes.momenta.shape
     latent_dim, width = lanes.w3.shape[1:]
@@ -120,9 +138,9 @@ def kernel_call(lanes: MoveInputs, num_leapfrog: int, force: str, tiling: Tiling
         "CHUNK": tiling.chunk,
         "G": min(tiling.num_warps, padded_width // 16),
         "FORCE": force,
-        "ENERGY": ENERGY,
+        "ENERGY": energy,
     }
-    arrays = (*lanes[:7], lanes.w2.astype(jnp.bfloat16), *lanes[7:])
+    arrays = (*lanes[:7], _two_pieces(lanes.w2), *lanes[7:])
     positions = jax.ShapeDtypeStruct(lanes.momenta.shape, jnp.float32)
     scalars = jax.ShapeDtypeStruct(lanes.uniforms.shape, jnp.float32)
     grid = (num_lanes, -(-num_chains // tiling.rows))
@@ -147,6 +165,13 @@ def _launch(call: KernelCall) -> Moves:
     return Moves(*outputs)
 
 
+def _two_pieces(weight: Float[Array, "L H H"]) -> Float[Array, "L 2 H H"]:
+    """Two bfloat16 matrices whose sum is the weight to 17 bits."""
+    # XLA may drop a cast to bfloat16 and back; it must keep this.
+    high = jax.lax.reduce_precision(weight, exponent_bits=8, mantissa_bits=7)
+    return jnp.stack([high, weight - high], 1).astype(jnp.bfloat16)
+
+
 def _tiling(num_lanes: int, num_chains: int) -> Tiling:
     """16 chains a program while all programs run at once, else 32: a program's time hardly grows."""
     num_programs = num_lanes * -(-num_chains // 16)
@@ -157,9 +182,10 @@ def _power_of_two(size: int) -> int:
     return 1 << (size - 1).bit_length()
 
 
-def _check(inputs: MoveInputs, num_leapfrog: int, force: str) -> None:
+def _check(inputs: MoveInputs, num_leapfrog: int, force: str, energy: str) -> None:
     _checks.positive_int("num_leapfrog", num_leapfrog)
     _checks.known_name("force", force, FORCES)
+    _checks.known_name("energy", energy, ENERGIES)
     for name, array in inputs._asdict().items():
         if array.dtype != jnp.float32:
             raise ValueError(f"expected `{name}` in float32, got {array.dtype}: cast it, or use plain HMC")
@@ -169,12 +195,8 @@ def _check(inputs: MoveInputs, num_leapfrog: int, force: str) -> None:
             f"{inputs.w3.shape}: give one lane, and map over lanes with jax.vmap"
         )
     (moves, chains, noise), (latent, width) = inputs.momenta.shape, inputs.w3.shape
-    for name, size in (("E", noise), ("D", latent), ("H", width)):
-        if size > MOST[name]:
-            raise ValueError(
-                f"expected {name} of at most {MOST[name]}, got {size}: the network must fit on the chip; "
-                "use a smaller one, or plain HMC"
-            )
+    if reason := misfit(noise, latent, width):
+        raise ValueError(f"{reason}: the network must fit on the chip; use a smaller one, or plain HMC")
     expected = {
         "eps": (chains, noise),
         "momenta": (moves, chains, noise),

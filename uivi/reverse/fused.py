@@ -10,7 +10,6 @@ from uivi._types import Draw, Scalar
 from uivi.families.conditionals.location_scale import Gaussian
 from uivi.families.mixing import StandardNormal
 from uivi.families.semi_implicit import SemiImplicit
-from uivi.kernels.moves import MOST
 
 
 def is_chosen(wanted: bool | None, family: SemiImplicit) -> bool:  # noqa: FBT001
@@ -31,9 +30,9 @@ def _obstacle(family: SemiImplicit) -> str:
     net = conditional.net
     if len(net.layers) != 3 or net.skip is not None or net.activation is not jax.nn.relu:
         return "its network has not two hidden ReLU layers without a skip connection"
-    sizes = {"E": net.noise_dim, "D": net.out_dim, "H": net.layers[1].weight.shape[0]}
-    if any(size > MOST[name] for name, size in sizes.items()):
-        return f"its sizes {sizes} are above {MOST}"
+    misfit = kernels.misfit(net.noise_dim, net.out_dim, net.layers[1].weight.shape[0])
+    if misfit:
+        return misfit
     if net.layers[0].weight.dtype != jnp.float32:
         return f"its weights are {net.layers[0].weight.dtype}, not float32"
     return "" if kernels.is_available() else "the kernel needs a Hopper GPU and the packages of uivi[gpu]"
