@@ -211,7 +211,7 @@ def importance_weights(
 ) -> tuple[Float[Array, "L E"], Float[Array, "L"], Float[Array, ""]]:
     """Proposals, their log weights, and the log weight of the generating ε."""
     at = proposal.at(family, draw.z, None)
-    density = family.reverse_log_density(draw.z)
+    density = family.reverse_log_density(draw.z, draw.eps)
     weigh = lambda eps: density(eps) - at.log_prob(eps)  # noqa: E731
     eps = at.sample(key, num_mixing)
     return eps, jax.vmap(weigh)(eps), weigh(draw.eps)

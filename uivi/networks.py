@@ -128,14 +128,22 @@ class MLP(eqx.Module):
         folded = Linear(first.weight, first.bias + self.context_weight @ context)
         return MLP((folded, *self.layers[1:]), None, self.skip, self.activation)
 
+    def features(self, eps: Noise, context: Context = None) -> Float[Array, "F"]:
+        """What the outputs are affine in: the last hidden layer, and ε beside it for a skip connection."""
+        hidden = eps
+        for layer in self.bind(context).layers[:-1]:
+            hidden = self.activation(layer(hidden))
+        return hidden if self.skip is None else jnp.concatenate([hidden, eps])
+
+    @property
+    def readout(self) -> Linear:
+        """The affine map from the features to the outputs."""
+        last = self.layers[-1]
+        if self.skip is None:
+            return last
+        below = ((0, self.out_dim - self.skip.shape[0]), (0, 0))
+        return Linear(jnp.concatenate([last.weight, jnp.pad(self.skip, below)], 1), last.bias)
+
     def __call__(self, eps: Noise, context: Context = None) -> Float[Array, "out"]:
         """Apply the network to one ε (and one context)."""
-        bound = self.bind(context)
-        hidden = eps
-        for layer in bound.layers[:-1]:
-            hidden = self.activation(layer(hidden))
-        out = bound.layers[-1](hidden)
-        if self.skip is None:
-            return out
-        linear = self.skip @ eps
-        return out.at[: linear.shape[0]].add(linear)
+        return self.readout(self.features(eps, context))

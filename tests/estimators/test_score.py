@@ -84,7 +84,7 @@ def test_rejected_draws_cannot_spoil_the_score(getkey):
     family = SemiImplicit(StandardNormal(1), Exponential(net))
     eps = jnp.array([[0.1], [1e3]])
     z = jnp.array([0.5])
-    energies = jax.vmap(family.reverse_log_density(z))(eps)
+    energies = jax.vmap(family.reverse_log_density(z, eps[0]))(eps)
     assert energies[1] == -jnp.inf
     log_weights = jax.nn.log_softmax(energies)
     value = score(family, z, ReverseDraws(eps, log_weights, eps[0]))

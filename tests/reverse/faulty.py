@@ -70,7 +70,7 @@ class HalvesISIR(_Faulty):
     def _log_weight(self, family, z, eps):
         standard = jax.scipy.stats.norm.logpdf(eps, self.shift, self.scale)
         mixture = jnp.logaddexp(family.mixing.log_prob(eps), jnp.sum(standard)) - jnp.log(2.0)
-        return family.reverse_log_density(z)(eps) - mixture
+        return family.reverse_log_density(z, eps)(eps) - mixture
 
 
 class NeverRejects(_Faulty):
@@ -79,7 +79,7 @@ class NeverRejects(_Faulty):
     step: float = eqx.field(static=True, default=0.9)
 
     def move(self, key, family, draw: Draw):
-        gradient = jax.grad(family.reverse_log_density(draw.z))
+        gradient = jax.grad(family.reverse_log_density(draw.z, draw.eps))
         eps, momentum = draw.eps, jax.random.normal(key, draw.eps.shape)
         for _ in range(2):
             momentum = momentum + 0.5 * self.step * gradient(eps)

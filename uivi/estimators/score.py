@@ -20,11 +20,7 @@ def score(family: SemiImplicit, z: Latent, reverse: ReverseDraws, context: Conte
     Returns:
         The estimate, shape (D,).
     """
-    slope = jax.grad(family.conditional.log_prob)
-    slopes = jax.vmap(lambda eps: slope(z, eps, context))(reverse.eps)
-    # A draw of weight zero may have an infinite slope, and 0 * inf would spoil the sum.
-    weights = jnp.exp(reverse.log_weights)[:, None]
-    return jnp.sum(jnp.where(weights > 0, weights * slopes, 0.0), 0)
+    return family.conditional.mean_score(z, reverse.eps, jnp.exp(reverse.log_weights), context)
 
 
 def scores(

@@ -55,9 +55,12 @@ class SemiImplicit(AbstractFamily):
         """Log q(z|ε) + log q(ε)."""
         return self.conditional.log_prob(z, eps, context) + self.mixing.log_prob(eps)
 
-    def reverse_log_density(self, z: Latent, context: Context = None) -> Callable[[Noise], Scalar]:
-        """The unnormalised log density of the reverse conditional, ε -> log q(z|ε) + log q(ε)."""
-        log_prob = self.conditional.log_prob_of(z, context)
+    def reverse_log_density(self, z: Latent, near: Noise, context: Context = None) -> Callable[[Noise], Scalar]:
+        """The unnormalised log density of the reverse conditional, ε -> log q(z|ε) + log q(ε).
+
+        Made for a chain that starts at the ε `near`; see `log_prob_near` of the conditional.
+        """
+        log_prob = self.conditional.log_prob_near(z, near, context)
         return lambda eps: log_prob(eps) + self.mixing.log_prob(eps)
 
 

@@ -44,7 +44,7 @@ class BlackJAX(AbstractReverseSampler):
         self, key: Key, family: SemiImplicit, draw: Draw, context: Array | None, state: Scalar
     ) -> tuple[ReverseDraws, ReverseInfo, Scalar]:
         """One chain from the generating ε."""
-        density = family.reverse_log_density(draw.z, context)
+        density = family.reverse_log_density(draw.z, draw.eps, context)
         algorithm = self.algorithm(density, state.astype(draw.eps.dtype))
 
         def transition(chain, key):

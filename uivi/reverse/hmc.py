@@ -54,7 +54,7 @@ class HMC(AbstractReverseSampler):
         self, key: Key, family: SemiImplicit, draw: Draw, context: Array | None, state: Scalar
     ) -> tuple[ReverseDraws, ReverseInfo, tuple[Scalar, Scalar]]:
         """One chain from the generating ε."""
-        density = jax.value_and_grad(family.reverse_log_density(draw.z, context))
+        density = jax.value_and_grad(family.reverse_log_density(draw.z, draw.eps, context))
 
         def transition(chain: _Chain, xs):
             noise, is_burnin = xs

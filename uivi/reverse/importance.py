@@ -35,7 +35,7 @@ class Importance(AbstractReverseSampler):
         """Weighted draws for one z."""
         propose_key, pick_key = jax.random.split(key)
         proposal = self.proposal.at(family, draw.z, context, state)
-        density = family.reverse_log_density(draw.z, context)
+        density = family.reverse_log_density(draw.z, draw.eps, context)
         eps = proposal.sample(propose_key, self.num_draws)
         raw = jax.vmap(lambda e: density(e) - proposal.log_prob(e))(eps)
         bad = jnp.sum(jnp.isnan(raw) | (raw == jnp.inf)).astype(eps.dtype)

@@ -38,7 +38,7 @@ class ISIR(AbstractReverseSampler):
     ) -> tuple[ReverseDraws, ReverseInfo, tuple]:
         """All rounds for one draw."""
         proposal = self.proposal.at(family, draw.z, context, state)
-        density = family.reverse_log_density(draw.z, context)
+        density = family.reverse_log_density(draw.z, draw.eps, context)
         propose_key, pick_key = jax.random.split(key)
         # Proposals do not depend on the current ε: one batch serves all rounds.
         fresh = proposal.sample(propose_key, self.num_rounds * self.num_proposals)

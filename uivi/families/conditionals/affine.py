@@ -76,3 +76,9 @@ class Affine(AbstractConditional):
         inner = self.inner.log_prob_of(self.whiten(z), context)
         log_det = jnp.sum(self.log_diagonal)
         return lambda eps: inner(eps) - log_det
+
+    def log_prob_near(self, z: Latent, near: Noise, context: Context = None):
+        """The same of the inner conditional."""
+        inner = self.inner.log_prob_near(self.whiten(z), near, context)
+        log_det = jnp.sum(self.log_diagonal)
+        return lambda eps: inner(eps) - log_det

@@ -7,9 +7,12 @@ from jaxtyping import Array, Float
 
 from uivi import _checks
 from uivi._types import Context, Key, Latent, Noise, Scalar
-from uivi.families.conditionals.base import AbstractNetConditional
+from uivi.families.conditionals.base import AbstractNetConditional, weighted_sum
 from uivi.families.conditionals.scales import AbstractScale
 from uivi.networks import MLP
+
+COLLAPSE_FROM = 4
+"""From this many outputs a feature on, a chain works with the features' quadratic form."""
 
 
 def normal_log_prob(z: Latent, loc: Latent, log_scale: Latent) -> Scalar:
@@ -55,6 +58,36 @@ class Gaussian(AbstractGlobalScale):
         """ε -> log q(z|ε)."""
         bound = Gaussian(self.net.bind(context), self.scale)
         return lambda eps: bound.log_prob(z, eps)
+
+    def log_prob_near(self, z: Latent, near: Noise, context: Context = None):
+        """Collapsed where z is large: an evaluation costs O(F²) for F features, whatever D.
+
+        With features φ and μ = A φ + b, standardised by σ, and δ = φ(ε) - φ(near), it is the quadratic
+        r·r/2 - (Aᵀr)·δ + δ·(AᵀA)δ/2 below its constant, with r the residual at `near`: small there, so that
+        nothing cancels. AᵀA serves all z of an update.
+        """
+        readout, scale = self.net.readout, self.scale()
+        if self.dim < COLLAPSE_FROM * readout.weight.shape[1]:
+            return super().log_prob_near(z, near, context)
+        features = self.net.bind(context).features
+        matrix, origin = readout.weight / scale[:, None], features(near)
+        gram = jnp.matmul(matrix.T, matrix, precision=jax.lax.Precision.HIGHEST)
+        rest = (z - readout(origin)) / scale
+        slope = rest @ matrix
+        value = normal_log_prob(z, readout(origin), jnp.log(scale))
+
+        def log_prob(eps: Noise) -> Scalar:
+            change = features(eps) - origin
+            return value + slope @ change - 0.5 * change @ (gram @ change)
+
+        return log_prob
+
+    def mean_score(
+        self, z: Latent, eps: Float[Array, "M E"], weights: Float[Array, "M"], context: Context = None
+    ) -> Latent:
+        """The score is affine in the features: average these, and read out once."""
+        features = jax.vmap(self.net.bind(context).features)(eps)
+        return (self.net.readout(weighted_sum(weights, features)) - z) / self.scale() ** 2
 
     def log_prob_pairs(
         self, z: Float[Array, "S D"], eps: Float[Array, "M E"], context: Context = None
