@@ -1,5 +1,7 @@
 """The command line as a user meets it: a fresh process."""
 
+import os
+import pathlib
 import subprocess
 import sys
 
@@ -9,6 +11,29 @@ import pytest
 def uivi(*args, **kwargs):
     command = [sys.executable, "-m", "uivi", *map(str, args)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=200, **kwargs)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cache(tmp_path_factory):
+    """A cache of our own for compiled programs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UIVI_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def test_compiled_programs_are_kept_unless_jax_was_told_where(tmp_path):
+    program = (
+        "from uivi import cli; import jax; cli.keep_programs(); print(jax.config.jax_compilation_cache_dir)"
+    )
+    for given, expected in (({}, "programs"), ({"JAX_COMPILATION_CACHE_DIR": "elsewhere"}, "elsewhere")):
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=os.environ | {"UIVI_CACHE": str(tmp_path)} | given,
+        )
+        assert pathlib.Path(done.stdout.strip()).name == expected
 
 
 def test_list_shows_the_experiments():

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from uivi import __version__, _checks, data_cli, report
+from uivi import __version__, _checks, data_cli, datasets, report
 from uivi.archive import ArchiveError
 from uivi.experiments import EXPERIMENTS, GROUPS, SIDE_BY_SIDE, Effort, Experiment, Run, members, run
 
@@ -103,8 +103,15 @@ def _methods(experiment: Experiment, preset: str, method: str) -> list[str]:
     return list(experiment.recipes[preset]) if method == "all" else method.split(",")
 
 
+def keep_programs() -> None:
+    """Keep compiled programs between runs, in the user's cache unless JAX was told where."""
+    if not getattr(jax.config, "jax_compilation_cache_dir", None):
+        jax.config.update("jax_compilation_cache_dir", str(datasets.cache_directory() / "programs"))
+
+
 def main() -> None:
     """Run the command line; errors of ours are one message, not a traceback."""
+    keep_programs()
     try:
         app()
     except (ArchiveError, OSError, RuntimeError, TypeError, ValueError) as error:

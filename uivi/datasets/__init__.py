@@ -3,6 +3,7 @@
 from uivi.datasets.api import binarize, fetch, find, load, status, verify
 from uivi.datasets.base import DataError, Dataset, Spec, Split, State, Status
 from uivi.datasets.specs import DATASETS
+from uivi.datasets.store import cache_directory
 
 __all__ = [
     "DATASETS",
@@ -13,6 +14,7 @@ __all__ = [
     "State",
     "Status",
     "binarize",
+    "cache_directory",
     "fetch",
     "find",
     "load",
