@@ -37,7 +37,7 @@ format: $(VENV)/.installed-dev ## reformat the code and apply the safe fixes
 	$(BIN)/ruff format .
 
 bench: venv ## time one update of each method
-	$(BIN)/python benchmarks/update_cost.py
+	$(BIN)/uivi bench --quick
 
 clean: ## remove caches, builds and the demo; keep .venv and other results
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache $(DEMO)

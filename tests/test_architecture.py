@@ -34,7 +34,7 @@ LAYERS = (
     {"posterior", "precheck", "presets", "fit"},
     {"__init__"},
     {"testing", "integrations"},
-    {"experiments"},
+    {"experiments", "bench"},
     {"report"},
     {"cli", "data_cli", "__main__"},
 )

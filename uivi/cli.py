@@ -9,9 +9,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from uivi import __version__, _checks, data_cli, datasets, report
+from uivi import __version__, _checks, bench, data_cli, datasets, report
 from uivi.archive import ArchiveError
 from uivi.experiments import EXPERIMENTS, GROUPS, SIDE_BY_SIDE, Effort, Experiment, Run, members, run
+from uivi.experiments.running import UPDATE_PRECISION
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Unbiased implicit variational inference.")
 app.add_typer(data_cli.app, name="data")
@@ -74,6 +75,22 @@ def run_experiments(
             console.print(report.one_line(result))
     console.print(report.table(report.load_results(out)))
     console.print(f"page with figures: {report.write_page(out)}")
+
+
+@app.command("bench")
+def bench_device(
+    out: Out = pathlib.Path("results/bench"),
+    parts: Annotated[
+        str, typer.Option(help=f"Some of {', '.join(bench.PARTS)}, with commas; all if empty.")
+    ] = "",
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes, minutes on a CPU.")] = False,
+) -> None:
+    """Time updates on this device: methods, sizes, and seconds until a fit is good."""
+    names = parts.split(",") if parts else ()
+    found = bench.bench(out, UPDATE_PRECISION, names, quick=quick, say=console.print)
+    console.print(bench.table(found))
+    console.print(f"numbers and figure: {out / 'bench.json'}, {out / 'bench.png'}")
 
 
 @app.command("report")

@@ -1,8 +1,10 @@
 """All moves of short HMC chains in one GPU launch, with the network's weights held on the chip.
 
 A leapfrog step with any force field keeps volume and is reversible: the error of the force costs
-acceptance, never exactness. So the forces use bfloat16 products with float32 sums. The energies, which
-decide acceptance, take one forward pass a move, and that one is accurate.
+acceptance, never exactness. So the forces use float16 products with float32 sums. Not bfloat16: where σ is
+small against the location, 8 bits of the location are a good part of σ, and the force is noise. Float16
+has 11 bits, and its range suffices: activations are far below 65504, and the backward pass is scaled.
+The energies, which decide acceptance, take one forward pass a move, and that one is accurate.
 """
 
 import importlib.util
@@ -17,8 +19,9 @@ from jaxtyping import Array, Float
 from uivi import _checks
 from uivi.kernels.types import MoveInputs, Moves
 
-FORCES = ("bf16", "tf32", "tf32x3")
-ENERGIES = ("tf32x3", "bf16x3")
+ENERGIES = ("f16x3", "tf32x3")
+LOW_SCALE = 2048.0
+"""Of the weights' low pieces: `SCALE` of `triton_network`."""
 MOST = {"E": 64, "D": 64, "H": 256}
 """The largest sizes that fit on the chip; `misfit` has the whole rule."""
 NUM_PROCESSORS = 132
@@ -29,16 +32,16 @@ class Tiling(NamedTuple):
     """How the work is cut up. The moves do not depend on it beyond rounding.
 
     Attributes:
-        rows: chains a program: 16 or 32 (64 do not fit in the registers).
-        chunk: columns of w2 that the energy reads at a time: 16, 32 or 64.
-        num_warps: warps a program: 4 or 8.
+        rows: chains a program: 16 or 32.
+        chunk: columns of w2 that the energy reads at a time, 32 or 64; half of them for "tf32x3".
+        num_warps: most warps a program: 4 or 8.
         num_stages: chunks in flight.
     """
 
     rows: int = 16
     chunk: int = 32
     num_warps: int = 8
-    num_stages: int = 2
+    num_stages: int = 3
 
 
 class KernelCall(NamedTuple):
@@ -72,25 +75,24 @@ def fused_moves(
     inputs: MoveInputs,
     num_leapfrog: int,
     *,
-    force: str = "bf16",
-    energy: str = "tf32x3",
+    energy: str = "f16x3",
     tiling: Tiling | None = None,
 ) -> Moves:
     """`reference_moves` of one lane in one launch, without derivatives.
 
-    Under `jax.vmap` (nested too) all lanes share the launch.
+    Under `jax.vmap` (nested too) all lanes share the launch. Activations beyond float16's 65504 make a force,
+    and a value of "f16x3", not finite: such a trajectory is rejected.
 
     Args:
         inputs: one lane, float32.
         num_leapfrog: leapfrog steps a move.
-        force: products of the force: "bf16", "tf32" or "tf32x3" (near float32). Only with "bf16" does w2
-            stay on the chip; the others read it from L2 for each force, and are there to compare with.
-        energy: products of the energy: "tf32x3", or "bf16x3" with 17 bits, which is faster. Either is a
-            fixed function of ε, so the moves are exactly invariant for its exponential.
+        energy: products of the energy: "f16x3", of two float16 pieces a factor, or "tf32x3", slower and with
+            float32's range. Both have float32's accuracy but for its last bits; either is a fixed function
+            of ε, so the moves are exactly invariant for its exponential.
         tiling: how the work is cut up; None chooses by the number of chains.
     """
-    _check(inputs, num_leapfrog, force, energy)
-    run = over_lanes(lambda lanes: _launch(kernel_call(lanes, num_leapfrog, force, energy, tiling)))
+    _check(inputs, num_leapfrog, energy)
+    run = over_lanes(lambda lanes: _launch(kernel_call(lanes, num_leapfrog, energy, tiling)))
     moves = run(jax.tree.map(lambda array: array[None], inputs))
     return jax.tree.map(lambda array: array[0], moves)
 
@@ -115,15 +117,14 @@ def over_lanes(launch: Callable[[MoveInputs], Moves]) -> Callable[[MoveInputs], 
     return run
 
 
-def kernel_call(
-    lanes: MoveInputs, num_leapfrog: int, force: str, energy: str, tiling: Tiling | None
-) -> KernelCall:
+def kernel_call(lanes: MoveInputs, num_leapfrog: int, energy: str, tiling: Tiling | None) -> KernelCall:
     """The launch for inputs with a leading lane axis."""
     num_lanes, num_moves, num_chains, noise_dim = lanes.momenta.shape
     latent_dim, width = lanes.w3.shape[1:]
-    tiling = tiling or _tiling(num_lanes, num_chains)
-    # The tensor cores want 16 (noise, latent), and 64 rows (width).
+    # The tensor cores want sizes of at least 16, and that of each warp's units too.
     padded_width = max(64, _power_of_two(width))
+    tiling = tiling or _tiling(num_lanes, num_chains)
+    tiling = tiling._replace(num_warps=min(tiling.num_warps, padded_width // 16))
     constants = {
         "N": num_chains,
         "T": num_moves,
@@ -135,9 +136,8 @@ def kernel_call(
         "WIDTH": padded_width,
         "LATENT": max(16, _power_of_two(latent_dim)),
         "ROWS": tiling.rows,
-        "CHUNK": tiling.chunk,
-        "G": min(tiling.num_warps, padded_width // 16),
-        "FORCE": force,
+        "CHUNK": tiling.chunk if energy == "f16x3" else tiling.chunk // 2,
+        "G": tiling.num_warps,
         "ENERGY": energy,
     }
     arrays = (*lanes[:7], _two_pieces(lanes.w2), *lanes[7:])
@@ -166,10 +166,10 @@ def _launch(call: KernelCall) -> Moves:
 
 
 def _two_pieces(weight: Float[Array, "L H H"]) -> Float[Array, "L 2 H H"]:
-    """Two bfloat16 matrices whose sum is the weight to 17 bits."""
-    # XLA may drop a cast to bfloat16 and back; it must keep this.
-    high = jax.lax.reduce_precision(weight, exponent_bits=8, mantissa_bits=7)
-    return jnp.stack([high, weight - high], 1).astype(jnp.bfloat16)
+    """Two float16 matrices, high and low, with weight = high + low / LOW_SCALE to 22 bits."""
+    # XLA may drop a cast to float16 and back; it must keep this.
+    high = jax.lax.reduce_precision(weight, exponent_bits=5, mantissa_bits=10)
+    return jnp.stack([high, (weight - high) * LOW_SCALE], 1).astype(jnp.float16)
 
 
 def _tiling(num_lanes: int, num_chains: int) -> Tiling:
@@ -182,9 +182,8 @@ def _power_of_two(size: int) -> int:
     return 1 << (size - 1).bit_length()
 
 
-def _check(inputs: MoveInputs, num_leapfrog: int, force: str, energy: str) -> None:
+def _check(inputs: MoveInputs, num_leapfrog: int, energy: str) -> None:
     _checks.positive_int("num_leapfrog", num_leapfrog)
-    _checks.known_name("force", force, FORCES)
     _checks.known_name("energy", energy, ENERGIES)
     for name, array in inputs._asdict().items():
         if array.dtype != jnp.float32:

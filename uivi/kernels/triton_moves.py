@@ -5,7 +5,17 @@ from typing import no_type_check
 import triton  # pyright: ignore[reportMissingImports]
 import triton.language as tl  # pyright: ignore[reportMissingImports]
 
-from uivi.kernels.triton_network import grouped, log_density, resident_force, second_layer, streamed_force, tile
+from uivi.kernels.triton_network import (
+    force_at,
+    grouped_units,
+    log_density,
+    output,
+    output_tf32,
+    pieces,
+    second_layer,
+    second_layer_tf32,
+    tile,
+)
 
 
 @triton.jit
@@ -39,7 +49,6 @@ def moves_kernel(
     ROWS: tl.constexpr,
     CHUNK: tl.constexpr,
     G: tl.constexpr,
-    FORCE: tl.constexpr,
     ENERGY: tl.constexpr,
 ):
     """T moves of ROWS chains of one lane; program (lane, tile of chains).
@@ -63,82 +72,69 @@ def moves_kernel(
     chain = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     noise, unit, latent = tl.arange(0, NOISE), tl.arange(0, WIDTH), tl.arange(0, LATENT)
     step_size = tl.load(step + lane)
-    x = tile(eps + lane * N * E, chain[None, :], noise[:, None], N, E, E)
-    goal = tile(centre + lane * N * D, chain[None, :], latent[:, None], N, D, D)
-    weights = tl.load(precision + lane * D + latent, mask=latent < D, other=0.0)[:, None]
-    second_bias = tl.load(b2 + lane * H + unit, mask=unit < H, other=0.0)[:, None]
-    # What only a bfloat16 force uses is not loaded for the others: the compiler drops it.
-    bias = tile(first_bias, chain[None, :], unit[:, None], N, H, H)
-    w1_low = tile(w1, unit[:, None], noise[None, :], H, E, E).to(tl.bfloat16)
-    w3_back = tile(w3, latent[None, :], unit[:, None], D, H, H).to(tl.bfloat16)
-    w1_groups = tile(w1, grouped(WIDTH, G), noise[None, :, None], H, E, E).to(tl.bfloat16)
-    w3_groups = tile(w3, latent[None, :, None], grouped(WIDTH, G), D, H, H).to(tl.bfloat16)
-    w2_high = tile(w2_pieces, unit[:, None], unit[None, :], H, H, H)
-    w2_back = tl.trans(w2_high)
+    x = tile(eps + lane * N * E, chain[:, None], noise[None, :], N, E, E)
+    goal = tile(centre + lane * N * D, chain[:, None], latent[None, :], N, D, D)
+    weights = tl.load(precision + lane * D + latent, mask=latent < D, other=0.0)
+    # Keeps the backward pass in float16's range: it starts with at most |rest| / sigma.
+    unscale = tl.sqrt(tl.max(weights, 0))
+    weights = weights[None, :]
+    second_bias = tl.load(b2 + lane * H + unit, mask=unit < H, other=0.0)[None, :]
+    bias = tile(first_bias, chain[:, None], unit[None, :], N, H, H)
+    units = grouped_units(WIDTH, G)
+    w1_high, w1_low = pieces(tile(w1, unit[None, :], noise[:, None], H, E, E))
+    w1_groups = tile(w1, units, noise[None, None, :], H, E, E).to(tl.float16)
+    w3_high = tile(w3, latent[:, None], unit[None, :], D, H, H).to(tl.float16)
+    w3_groups, w3_groups_low = pieces(tile(w3, latent[None, None, :], units, D, H, H))
+    # The sum, of one element, moves nothing. But Triton takes a transposed load for a second array, and only
+    # of computed values does it keep one copy in shared memory and read that both ways: two do not fit.
+    w2_back = tl.sum(tile(w2_pieces, unit[:, None, None], unit[None, :, None], H, H, H), 2)
+    w2_high = tl.trans(w2_back)
     w2_low = w2_pieces + H * H
 
     value = tl.zeros((ROWS,), tl.float32)
-    force = tl.zeros((NOISE, ROWS), tl.float32)
+    force = tl.zeros((ROWS, NOISE), tl.float32)
     # Move -1 stays at the start (step and momentum 0), and so finds the force and the value there.
     for move in range(-1, T):
         is_move = move >= 0
         moving = chain < tl.where(is_move, N, 0)
-        state_at = move * N * E + chain[None, :] * E + noise[:, None]
-        state_mask = moving[None, :] & (noise[:, None] < E)
+        state_at = move * N * E + chain[:, None] * E + noise[None, :]
+        state_mask = moving[:, None] & (noise[None, :] < E)
         h = tl.where(is_move, step_size, 0.0)
         start = tl.load(momenta + state_at, mask=state_mask, other=0.0)
         end, momentum, end_force = x, start, force
         for _ in range(L if is_move else 1):
             momentum += 0.5 * h * end_force
             end += h * momentum
-            if FORCE == "bf16":
-                end_force = resident_force(
-                    end,
-                    bias,
-                    w1_low,
-                    w1_groups,
-                    w2_high,
-                    w2_back,
-                    second_bias,
-                    w3_groups,
-                    w3_back,
-                    goal,
-                    weights,
-                )
-            else:
-                end_force = streamed_force(
-                    end,
-                    w1,
-                    first_bias,
-                    w2,
-                    w2_high,
-                    w2_low,
-                    second_bias,
-                    w3,
-                    goal,
-                    weights,
-                    chain,
-                    N,
-                    E,
-                    H,
-                    D,
-                    CHUNK,
-                    G,
-                    FORCE,
-                )
+            end_force = force_at(
+                end,
+                bias,
+                w1_high,
+                w1_groups,
+                w2_high,
+                w2_back,
+                second_bias,
+                w3_groups,
+                w3_high,
+                goal,
+                weights / unscale,
+                unscale,
+            )
             momentum += 0.5 * h * end_force
-        second = second_layer(
-            end, w1, first_bias, w2, w2_high, w2_low, second_bias, chain, N, E, H, CHUNK, ENERGY
-        )
-        end_value = log_density(end, second, w3, goal, weights, D, H, G, ENERGY)
-        gain = end_value - value + 0.5 * tl.sum(start * start - momentum * momentum, 0)
+        if ENERGY == "f16x3":
+            second = second_layer(end, bias, w1_high, w1_low, w2_high, w2_low, second_bias, H, CHUNK)
+            rest = goal - output(second, w3_groups, w3_groups_low)
+        else:
+            second = second_layer_tf32(end, bias, w1, w2, second_bias, E, H, CHUNK)
+            rest = goal - output_tf32(second, w3, D, H, LATENT, G)
+        end_value = log_density(end, rest, weights)
+        gain = end_value - value + 0.5 * tl.sum(start * start - momentum * momentum, 1)
         # A comparison with NaN is false: gains and values that are not finite end here.
         probability = tl.where(tl.abs(gain) < float("inf"), tl.exp(tl.minimum(gain, 0.0)), 0.0)
         bad = tl.where(tl.abs(end_value) < float("inf"), 0.0, 1.0)
         uniform = tl.load(uniforms + move * N + chain, mask=moving, other=0.0)
         accept = (uniform < probability) | (chain >= tl.where(is_move, N, 0))
-        x = tl.where(accept[None, :], end, x)
-        force = tl.where(accept[None, :], end_force, force)
+        x = tl.where(accept[:, None], end, x)
+        force = tl.where(accept[:, None], end_force, force)
         value = tl.where(accept, end_value, value)
         tl.store(eps_out + state_at, x, mask=state_mask)
         tl.store(probability_out + move * N + chain, probability, mask=moving)

@@ -1,38 +1,38 @@
-"""Cost of one UIVI update of the paper's banana against a hand-flattened loop with the same arithmetic.
+"""The paper's banana update without any abstraction, to compare the library with.
 
-    python benchmarks/update_cost.py            # prints a table, writes benchmarks/update_cost.json
-
-Both programs do S chains of 10 HMC moves with 5 leapfrogs, the paper's estimator and RMSProp, on a 3-50-50-2
-network, many updates in one compiled call. The reference has no abstractions: bare arrays, backpropagation
-written by hand, one batched random call where the library maps over keys. Only the ratio inside one process
-means anything on a shared CPU; the goal is at most 1.3.
+Bare arrays, backpropagation written by hand, one batched random call where the library maps over keys: S chains
+of 10 HMC moves with 5 leapfrogs, the paper's estimator and RMSProp on a 3-50-50-2 network, many updates in one
+compiled call. Only the ratio inside one process means anything on a shared machine.
 """
 
-import argparse
-import json
-import pathlib
 import statistics
 import time
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array
 
-import uivi
 from uivi import loop, presets
+from uivi._types import Key
+from uivi.estimators import UIVI
+from uivi.families import Gaussian
+from uivi.targets import Banana
 
 BURNIN, DRAWS, LEAPFROGS = 5, 5, 5
 LOG_2PI = float(jnp.log(2 * jnp.pi))
 
 
-def forward(p, eps):
+def forward(p: dict[str, Array], eps: Array):
     """Mean of q(z|ε) for a batch, with what backpropagation needs."""
     a = jax.nn.relu(eps @ p["w1"].T + p["b1"])
     b = jax.nn.relu(a @ p["w2"].T + p["b2"])
     return b @ p["w3"].T + p["b3"], a, b
 
 
-def reverse_density(p, z, eps):
-    """log q(z|ε) + log q(ε) and its gradient in ε, by hand."""
+def reverse_density(p: dict[str, Array], z: Array, eps: Array):
+    """Log q(z|ε) + log q(ε) and its gradient in ε, by hand."""
     mu, a, b = forward(p, eps)
     residual = (z - mu) / p["scale"]
     value = -0.5 * jnp.sum(residual**2, -1) - jnp.sum(jnp.log(p["scale"])) - LOG_2PI
@@ -42,7 +42,7 @@ def reverse_density(p, z, eps):
     return value, jnp.where(a > 0, back, 0.0) @ p["w1"] - eps
 
 
-def chain(p, key, z, eps, step):
+def chain(p: dict[str, Array], key: Key, z: Array, eps: Array, step: Array):
     """The paper's chain for all draws at once; mean of μ(ε′) over the kept ones."""
     value, gradient = reverse_density(p, z, eps)
 
@@ -76,7 +76,7 @@ def chain(p, key, z, eps, step):
     return kept[BURNIN:], step
 
 
-def flat_update(carry, number, num_draws):
+def flat_update(carry: tuple, number: Array, num_draws: int):
     """One update of the reference."""
     p, squares, step, key = carry
     eps_key, noise_key, chain_key = jax.random.split(jax.random.fold_in(key, number), 3)
@@ -104,9 +104,10 @@ def flat_update(carry, number, num_draws):
     return p, squares, step, key
 
 
-def flat_program(num_draws, key):
+def flat_program(num_draws: int, key: Key) -> Callable[[int], Any]:
     """The reference as a function of a number of updates."""
     family = presets.paper_family(key, 2)
+    assert isinstance(family.conditional, Gaussian)
     one, two, three = family.conditional.net.layers
     p = {"w1": one.weight, "b1": one.bias, "w2": two.weight, "b2": two.bias,
          "w3": three.weight, "b3": three.bias, "scale": family.conditional.scale()}  # fmt: skip
@@ -116,51 +117,28 @@ def flat_program(num_draws, key):
     return lambda n: jax.block_until_ready(compiled(carry, jnp.asarray(n)))
 
 
-def library_program(num_draws, key):
+def library_program(num_draws: int, key: Key) -> Callable[[int], None]:
     """The library as a function of a number of updates."""
-    estimator = uivi.UIVI(num_draws, presets.paper_uivi().sampler)
-    method = loop.Method(estimator, presets.paper_optimizer(1))
-    holder = [loop.init(key, method, presets.paper_family(key, 2), uivi.targets.Banana())]
+    method = loop.Method(UIVI(num_draws, presets.paper_uivi().sampler), presets.paper_optimizer(1))
+    holder = [loop.init(key, method, presets.paper_family(key, 2), Banana())]
 
-    def call(n):
+    def call(n: int) -> None:
         holder[0], _ = loop.run(method, holder[0], n)
 
     return call
 
 
-def measure(num_draws, num_updates, repeats):
-    """Median seconds per update of both, interleaved."""
+def compare(num_draws: int, num_updates: int, repeats: int = 5) -> dict[str, Any]:
+    """Median milliseconds per update of both, interleaved, and their ratio."""
     key = jax.random.key(0)
     programs = {"flat": flat_program(num_draws, key), "library": library_program(num_draws, key)}
     for program in programs.values():
         program(2)
-    times = {name: [] for name in programs}
+    times: dict[str, list[float]] = {name: [] for name in programs}
     for _ in range(repeats):
         for name, program in programs.items():
             began = time.perf_counter()
             program(num_updates)
             times[name].append((time.perf_counter() - began) / num_updates)
-    return {name: statistics.median(values) for name, values in times.items()}
-
-
-def main():
-    """Measure S = 1 and S = 100."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--out", default=pathlib.Path(__file__).with_suffix(".json"))
-    args = parser.parse_args()
-    rows = []
-    for num_draws, num_updates in ((1, 2000), (100, 200)):
-        seconds = measure(num_draws, num_updates, args.repeats)
-        ratio = seconds["library"] / seconds["flat"]
-        rows.append({"S": num_draws, **{f"{k}_ms": 1e3 * v for k, v in seconds.items()}, "ratio": ratio})
-        print(f"S={num_draws:4d}  flat {1e3 * seconds['flat']:.3f} ms  library "
-              f"{1e3 * seconds['library']:.3f} ms  ratio {ratio:.2f}", flush=True)  # fmt: skip
-    device = jax.devices()[0].device_kind
-    pathlib.Path(args.out).write_text(
-        json.dumps({"device": device, "jax": jax.__version__, "rows": rows}, indent=1)
-    )
-
-
-if __name__ == "__main__":
-    main()
+    flat, library = (1e3 * statistics.median(times[name]) for name in ("flat", "library"))
+    return {"draws": num_draws, "flat_ms": flat, "library_ms": library, "ratio": library / flat}

@@ -1,0 +1,83 @@
+"""The roofline of the updates, the sweeps and the race in one picture."""
+
+import io
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+COLORS = {"banana": "#1f5fa8", "logreg": "#b2182b", "vae": "#4d9221"}
+MARKS = "o^svDP"
+
+
+def figure(found: dict[str, Any]) -> bytes:
+    """PNG bytes."""
+    picture = Figure(figsize=(12, 7.5), layout="constrained")
+    axes = picture.subplots(2, 3)
+    # A part that was not measured leaves its axes empty.
+    _roofline(axes[0, 0], found)
+    for place, name, label in zip(axes.flat[1:4], ("dim", "chains", "width"), LABELS, strict=True):
+        _sweep(place, [row for row in found["sweeps"] if row["sweep"] == name], name, label)
+    _race(axes[1, 1], found["quality"])
+    _times(axes[1, 2], found["updates"])
+    picture.suptitle(f"{found['device']}, JAX {found['versions']['jax']}, {found['precision']} products")
+    buffer = io.BytesIO()
+    picture.savefig(buffer, format="png", dpi=110)
+    return buffer.getvalue()
+
+
+LABELS = ("size of z (one chain)", "chains", "width of the hidden layers (100 chains)")
+
+
+def _roofline(axes: Any, found: dict[str, Any]) -> None:
+    rates = found["rates"]
+    intensity = np.logspace(-1, 4, 100)
+    for name, style in (("large", "-"), ("small", "--")):
+        roof = np.minimum(rates[name], rates["copy"] * intensity)
+        axes.plot(intensity, roof / 1e9, style, color="black", label=f"{name} products, copies")
+    for problem, color in COLORS.items():
+        rows = [row for row in found["updates"] if row["problem"] == problem]
+        for row, mark in zip(rows, MARKS, strict=False):
+            place = (row["flop_per_byte"], row["gflop_per_second"])
+            axes.plot(*place, mark, color=color, label=f"{problem}: {row['method']}")
+    axes.set(xlabel="FLOP a byte of state moved", ylabel="GFLOP/s")
+    _logarithmic(axes)
+    axes.set_title("updates under the roofs")
+    axes.legend(fontsize=5)
+
+
+def _sweep(axes: Any, rows: list[dict[str, Any]], name: str, label: str) -> None:
+    sizes = [row[name] for row in rows]
+    axes.plot(sizes, [row["ms"] for row in rows], "o-", color="#555555", label="update")
+    axes.plot(sizes, [row["chain_ms"] for row in rows], "o-", color="#1f5fa8", label="ten moves of its chain")
+    axes.set(xlabel=label, ylabel="ms")
+    _logarithmic(axes)
+    axes.legend(fontsize=7)
+
+
+def _race(axes: Any, rows: list[dict[str, Any]]) -> None:
+    for name in dict.fromkeys(row["method"] for row in rows):
+        mine = [row for row in rows if row["method"] == name and row["seconds"] is not None]
+        axes.plot([row["seconds"] for row in mine], [row["kl"] for row in mine], "o-", label=name)
+    axes.set(xlabel="seconds", ylabel="KL(q‖p) reached")
+    _logarithmic(axes)
+    axes.set_title("banana: time to quality")
+    axes.legend(fontsize=7)
+
+
+def _times(axes: Any, rows: list[dict[str, Any]]) -> None:
+    names = [f"{row['problem']}: {row['method']}" for row in rows]
+    chains = [(row["chain_share"] or 0.0) * row["ms"] for row in rows]
+    axes.barh(names, [row["ms"] for row in rows], color="#cccccc", label="update")
+    axes.barh(names, chains, color="#1f5fa8", label="chain")
+    axes.set(xlabel="ms")
+    axes.tick_params(axis="y", labelsize=6)
+    axes.legend(fontsize=7)
+
+
+def _logarithmic(axes: Any) -> None:
+    """Logarithmic axes, unless there is nothing to show (a part that was not measured, a goal not reached)."""
+    data = [line.get_xydata() for line in axes.lines]
+    shown = np.concatenate(data) if data else np.zeros((0, 2))
+    if np.any(np.all(shown > 0, 1)):
+        axes.set(xscale="log", yscale="log")

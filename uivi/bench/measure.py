@@ -1,0 +1,176 @@
+"""Times on this device: of calls, of updates with their parts, and of plain matrix products."""
+
+import dataclasses
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from uivi import loop
+from uivi._types import Draw, Key, ReverseDraws, ReverseInfo
+from uivi.bench.cases import Case, plain
+from uivi.bench.flops import count_products
+from uivi.estimators import UIVI
+from uivi.families import SemiImplicit
+from uivi.reverse import HMC
+from uivi.reverse.base import AbstractReverseSampler, uniform_log_weights
+from uivi.targets.data import split_constants
+
+REPEATS = 3
+SMALL, LARGE = (100, 200, 200), (2_048, 2_048, 2_048)
+"""Shapes m, k, n of the products that give the machine's rates: those of the paper's VAE, and a large one."""
+
+
+def seconds(call: Callable[[], Any], repeats: int = REPEATS) -> float:
+    """Median time of a call that waits for its result."""
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - began)
+    return statistics.median(times)
+
+
+def product_rate(shape: tuple[int, int, int], precision: str | None) -> float:
+    """FLOP/s of a chain of dependent products of this shape, each with an activation in between."""
+    rows, inner, columns = shape
+    turns = max(10, int(2e9 / (2 * rows * inner * columns)))
+    x, weight = jnp.ones((rows, inner)), jnp.full((inner, columns), 1 / inner)
+
+    @jax.jit
+    def chain(x):
+        step = lambda _, x: jax.nn.relu(jnp.matmul(x, weight, precision=precision))
+        return jax.lax.fori_loop(0, turns, step, x)
+
+    jax.block_until_ready(chain(x))
+    return 2 * rows * inner * columns * turns / seconds(lambda: jax.block_until_ready(chain(x)))
+
+
+class Stay(AbstractReverseSampler):
+    """No chain at all: ε′ = ε. What an update costs beside its chain (and a wrong gradient)."""
+
+    def init(self, key: Key, family: SemiImplicit) -> tuple:
+        """No state."""
+        del key, family
+        return ()
+
+    def kernel(self, key: Key, family: SemiImplicit, draw: Draw, context: Array | None, state: tuple):
+        """The start, with weight one."""
+        del key, family, context
+        unknown = jnp.full((), jnp.nan)
+        weights = uniform_log_weights(1, draw.eps.dtype)
+        return (
+            ReverseDraws(draw.eps[None], weights, draw.eps),
+            ReverseInfo(unknown, unknown, jnp.zeros(())),
+            state,
+        )
+
+    def adapt(self, state: tuple, draws: Draw, contexts: Array | None, memos: tuple) -> tuple:
+        """Nothing to adapt."""
+        del draws, contexts, memos
+        return state
+
+
+class Timing(NamedTuple):
+    """Of one method: seconds to compile, seconds of an update, and the state at the end."""
+
+    compiled: float
+    update: float
+    state: loop.FitState
+
+
+def timing(method: loop.Method, state: loop.FitState, updates: int, repeats: int = REPEATS) -> Timing:
+    """Time calls of `updates` updates."""
+    began = time.perf_counter()
+    holder = [loop.run(method, state, 1)[0]]
+    compiled = time.perf_counter() - began
+
+    def call():
+        holder[0], _ = loop.run(method, holder[0], updates)
+
+    call()
+    return Timing(compiled, seconds(call, repeats) / updates, holder[0])
+
+
+def measure(case: Case, precision: str | None = None) -> dict[str, Any]:
+    """One row of the table."""
+    method, state = case.start(precision)
+    work = _products_of_update(method, state)
+    memory = _temporary_bytes(method, state)
+    whole = timing(method, state, case.updates)
+    chain = _seconds_of_chain(case, precision, whole.update)
+    gradients = _gradients(case, whole.state)
+    return {
+        "problem": case.problem,
+        "method": case.method,
+        "ms": 1e3 * whole.update,
+        "chain_share": None if chain is None else chain / whole.update,
+        "gradients_per_second": gradients / chain if chain and gradients else None,
+        "gflop": work / 1e9,
+        "gflop_per_second": work / whole.update / 1e9,
+        "flop_per_byte": work / (2 * _state_bytes(state)),
+        "compile_seconds": whole.compiled,
+        "temporary_mib": memory / 2**20,
+    }
+
+
+def side_by_side(case: Case, lanes: int, precision: str | None = None) -> dict[str, Any]:
+    """The time of an update of `lanes` fits in one program."""
+    method, state = case.start(precision)
+    state = state if lanes == 1 else loop.stack([state] * lanes)
+    found = timing(method, state, case.updates, 3)
+    return {
+        "problem": case.problem,
+        "method": case.method,
+        "lanes": lanes,
+        "ms": 1e3 * found.update,
+        "updates_per_second": lanes / found.update,
+        "compile_seconds": found.compiled,
+    }
+
+
+def _seconds_of_chain(case: Case, precision: str | None, whole: float) -> float | None:
+    """What an update saves when its chain stays at its start; None for a method without a chain."""
+    if not isinstance(case.estimator, UIVI):
+        return None
+    still = dataclasses.replace(case, estimator=UIVI(case.estimator.num_draws, Stay()))
+    return max(whole - timing(*still.start(precision), case.updates).update, 0.0)
+
+
+def _gradients(case: Case, state: loop.FitState) -> int:
+    """Of the reverse density in ε, by all chains of an update."""
+    estimator = case.estimator
+    if not isinstance(estimator, UIVI) or not isinstance(estimator.sampler, HMC):
+        return 0
+    sampler = estimator.sampler
+    each = (sampler.num_burnin + sampler.num_draws) * sampler.num_leapfrog + 1
+    return each * estimator.num_draws * state.target.num_sites
+
+
+def _products_of_update(method: loop.Method, state: loop.FitState) -> int:
+    """Of the plain form: a fused kernel does the same products where they cannot be counted."""
+    step, arrays = _one_update(loop.Method(plain(method.estimator), method.optimizer), state)
+    return count_products(step, arrays)
+
+
+def _temporary_bytes(method: loop.Method, state: loop.FitState) -> float:
+    """What the compiled update needs beside its state."""
+    step, arrays = _one_update(method, state)
+    found = jax.jit(step).lower(arrays).compile().memory_analysis()
+    return float(found.temp_size_in_bytes) if found else float("nan")
+
+
+def _state_bytes(state: loop.FitState) -> int:
+    """What an update must read and write: parameters, optimiser, sampler."""
+    changing = jax.tree.leaves(eqx.filter(split_constants(state)[0], eqx.is_inexact_array))
+    return sum(array.nbytes for array in changing)
+
+
+def _one_update(method: loop.Method, state: loop.FitState):
+    arrays, static = eqx.partition(state, eqx.is_array)
+    return lambda a: eqx.filter(loop.step(method, eqx.combine(a, static)), eqx.is_array), arrays
