@@ -92,12 +92,12 @@ def test_kernel_equals_the_reference(shape, num_leapfrog, tiling, interpret, get
 
 @needs_triton
 def test_energies_have_the_accuracy_of_float32(interpret, getkey):
-    """Interpreted, "tf32x3" is float32; and the trajectories are the same. 17 bits would differ by 1e-3."""
+    """Interpreted, "tf32x3" is float32; and the trajectories are the same. 17 bits would miss by 5e-3."""
     inputs = stiff_inputs(getkey(), (1, 32, 10, 200, 10), step=0.015)
     cheap, exact = (interpret(lane(inputs), 1, energy=energy).probability for energy in ("f16x3", "tf32x3"))
     visible = (exact > 0.01) & (exact < 1)
     assert np.sum(visible) > 10
-    np.testing.assert_allclose(np.log(cheap[visible]), np.log(exact[visible]), atol=2e-4)
+    np.testing.assert_allclose(np.log(cheap[visible]), np.log(exact[visible]), atol=5e-4)
 
 
 def test_rounded_force_costs_little_acceptance(getkey):

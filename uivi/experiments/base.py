@@ -31,6 +31,7 @@ class Recipe:
         quick_steps: updates at quick effort.
         model: what the task trains beside the family (a decoder), from a key and the data.
         keep_best: the monitor's column on which the final parameters are chosen; data is held out for it.
+        is_brief: judged by the bounds alone, without costly references.
     """
 
     family: Callable[[Key, int], AbstractFamily]
@@ -40,6 +41,7 @@ class Recipe:
     quick_steps: int = 300
     model: Callable[[Key, Any], Any] | None = None
     keep_best: str | None = None
+    is_brief: bool = False
 
     def steps(self, effort: Effort) -> int:
         """The number of updates."""
@@ -57,8 +59,8 @@ class AbstractTask:
         """What is recorded on the way."""
         raise NotImplementedError
 
-    def evaluate(self, key: Key, fit: Posterior) -> dict[str, Any]:
-        """The values of one fit, for JSON: the same for every method."""
+    def evaluate(self, key: Key, fit: Posterior, recipe: Recipe) -> dict[str, Any]:
+        """The values of one fit, for JSON: the same for every method of a preset."""
         raise NotImplementedError
 
     def exhibit(self, key: Key, fit: Posterior) -> dict[str, Any]:

@@ -120,8 +120,9 @@ class RegressionTask(AbstractTask):
             TestCurve(held_out=self.test, every=b.test_every, num_draws=b.test_draws),
         )
 
-    def evaluate(self, key: Key, fit: Posterior) -> dict[str, Any]:
+    def evaluate(self, key: Key, fit: Posterior, recipe: Recipe) -> dict[str, Any]:
         """ELBO on all the data: by fresh ε, and by annealing from and to the generating ε; predictions."""
+        del recipe
         keys, b = jax.random.split(key, 3), self.budget
         assert isinstance(fit.target, SoftmaxRegression)
         scores = predict(keys[1], fit.family, fit.target, self.test, b.test_draws)

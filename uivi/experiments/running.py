@@ -213,7 +213,7 @@ def _result(
         "lanes": lanes,
         "seconds_per_fit": seconds / lanes,
         "status": [fit.status.name for fit in fits],
-        "seeds": [task.evaluate(jax.random.key(2), fit) for fit in fits],
+        "seeds": [task.evaluate(jax.random.key(2), fit, what.recipe) for fit in fits],
         "history": fits[0].history,
         "exhibit": task.exhibit(jax.random.key(1), fits[0]),
     }

@@ -34,8 +34,9 @@ class ToyTask(AbstractTask):
         family = jax.eval_shape(lambda: recipe.family(jax.random.key(0), self.toy.dim))
         return default_monitors(family, self.toy, num_steps)
 
-    def evaluate(self, key: Key, fit: Posterior) -> dict[str, Any]:
+    def evaluate(self, key: Key, fit: Posterior, recipe: Recipe) -> dict[str, Any]:
         """KL(q‖p), the diagnosis, and the paper's estimator of the ELBO."""
+        del recipe
         return {
             "diagnosis": fit.diagnose().to_json(),
             "paper_elbo": bounds.PaperElbo()(key, fit.family, self.toy)._asdict(),

@@ -7,6 +7,7 @@ from uivi.experiments.vae_task import VaeTask
 from uivi.presets import vae as preset
 
 STEPS = preset.PAPER_STEPS
+DEFAULT_STEPS = 200_000
 CHOSEN_ON = "heldout_student"
 
 
@@ -16,7 +17,7 @@ def _paper(family, estimator, quick: int = 1_000) -> Recipe:
 
 def _default(family, estimator, quick: int = 300) -> Recipe:
     optimizer, decoder = preset.default_optimizer, preset.default_decoder
-    return Recipe(family, estimator, optimizer, STEPS, quick, decoder, CHOSEN_ON)
+    return Recipe(family, estimator, optimizer, DEFAULT_STEPS, quick, decoder, CHOSEN_ON)
 
 
 RECIPES = {
@@ -32,7 +33,7 @@ RECIPES = {
     },
 }
 
-ABLATION_STEPS = 100_000
+ABLATION_STEPS = 60_000
 
 
 def _changed(
@@ -41,7 +42,7 @@ def _changed(
     optimizer=preset.default_optimizer,
     decoder=preset.default_decoder,
 ) -> Recipe:
-    return Recipe(family, estimator, optimizer, ABLATION_STEPS, 100, decoder, CHOSEN_ON)
+    return Recipe(family, estimator, optimizer, ABLATION_STEPS, 100, decoder, CHOSEN_ON, is_brief=True)
 
 
 # The default's UIVI at fewer updates, and the same with one thing changed, most of them back to the paper's.

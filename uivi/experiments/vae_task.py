@@ -134,16 +134,18 @@ class VaeTask(AbstractTask):
         images = _floats(held_out[: self.budget.curve_images])
         return (HeldOutCurve(images=images, every=max(1, num_steps // 20), likelihood=self.budget.curve),)
 
-    def evaluate(self, key: Key, fit: Posterior) -> dict[str, Any]:
-        """Every estimator on the test images, its drift with S and M, and an annealed reference."""
+    def evaluate(self, key: Key, fit: Posterior, recipe: Recipe) -> dict[str, Any]:
+        """Every estimator on the test images; unless in brief, its drift with S and M and a reference."""
         b = self.budget
         keys = jax.random.split(key, 3)
         assert isinstance(fit.target, BernoulliVAE)
         params = (fit.family, fit.target)
         values = b.likelihood(keys[0], *params, _floats(self.test[: b.test_images]))
+        found = {name: value._asdict() for name, value in values.items()}
+        if recipe.is_brief:
+            return found
         few = _floats(self.test[: max(b.drift_images, b.truth_images)])
-        return {
-            **{name: value._asdict() for name, value in values.items()},
+        return found | {
             "drift": drift(keys[1], *params, few[: b.drift_images], b.likelihood),
             "truth": truth(keys[2], *params, few[: b.truth_images], b.likelihood, b.truth, b.chains),
         }

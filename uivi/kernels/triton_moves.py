@@ -85,8 +85,9 @@ def moves_kernel(
     w1_groups = tile(w1, units, noise[None, None, :], H, E, E).to(tl.float16)
     w3_high = tile(w3, latent[:, None], unit[None, :], D, H, H).to(tl.float16)
     w3_groups, w3_groups_low = pieces(tile(w3, latent[None, None, :], units, D, H, H))
-    # The sum, of one element, moves nothing. But Triton takes a transposed load for a second array, and only
-    # of computed values does it keep one copy in shared memory and read that both ways: two do not fit.
+    # w2_back is read from shared memory, w2_high stays in the registers (128 a thread), where Triton leaves
+    # it for having two uses, one in the force and one in the energy. The sum, of one element, moves nothing:
+    # without it Triton takes the transposed load for a second array in shared memory, and two do not fit.
     w2_back = tl.sum(tile(w2_pieces, unit[:, None, None], unit[None, :, None], H, H, H), 2)
     w2_high = tl.trans(w2_back)
     w2_low = w2_pieces + H * H

@@ -61,7 +61,11 @@ def _groups(x, G: tl.constexpr):
 @triton.jit
 @no_type_check
 def _sum_groups(parts):
-    """Of (G, rows, columns), over G of at most 16. With `tl.sum` each step would be a shuffle."""
+    """Of (G, rows, columns), over G of at most 16.
+
+    The split brings all groups of an element into one thread. `tl.sum` would shuffle, and leave the state of
+    the chains with a copy in each warp: more registers than there are.
+    """
     total = tl.trans(parts, (1, 2, 0))
     for _ in tl.static_range(4):
         if total.shape[2] > 1:
@@ -122,7 +126,7 @@ def second_layer(x, bias, w1, w1_low, w2, w2_low, second_bias, H: tl.constexpr, 
         column = k * CHUNK + tl.arange(0, CHUNK)
         block = tile(w2_low, unit[:, None], column[None, :], H, H, H)
         small = tl.dot(_chunk(high, k, CHUNK), tl.trans(block), acc=small)
-    # In a loop, so that w2 enters the energy in one place: see `w2_back` in `moves_kernel`.
+    # In a loop, so that the energy uses w2 once: see `w2_back` in `moves_kernel`.
     second = small
     for piece in range(2):
         is_high = piece == 1
