@@ -1,6 +1,7 @@
 # `make` lists the targets. Needs GNU make and Python 3.11 or newer, nothing else.
 
 PYTHON ?= python3
+GPU_PYTHON ?= python3
 PYTEST_ARGS ?=
 
 VENV := .venv
@@ -11,10 +12,10 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test lint format bench clean
+.PHONY: help venv demo test gpu-test lint format bench clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)$$/make \1@\2/p' Makefile | \
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/make \1@\2/p' Makefile | \
 	    while IFS=@ read -r name text; do printf '  %-14s %s\n' "$$name" "$$text"; done
 
 venv: $(VENV)/.installed ## create .venv and install uivi with its test tools
@@ -26,6 +27,9 @@ demo: venv ## fit the toy posteriors and write a report page
 
 test: venv ## run the tests (options: make test PYTEST_ARGS="-m 'not slow'")
 	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+
+gpu-test: ## test the fused kernels on a Hopper GPU (GPU_PYTHON: has JAX for CUDA, uivi[gpu,test])
+	$(GPU_PYTHON) -m pytest -p no:cacheprovider tests/test_gpu.py
 
 lint: $(VENV)/.installed-dev ## check style and types, change nothing
 	$(BIN)/ruff check .
