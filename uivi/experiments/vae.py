@@ -97,7 +97,7 @@ DEVIATIONS = (
     "variance).",
     "The gradient of the explicit VAE is by reparameterised draws throughout, also of its entropy.",
     "The authors look at the test images every 1,000 updates with 100 draws; our curve has 20 points.",
-    "On a GPU the products of an update are in tensorfloat32, and UIVI's chain has float16 forces with energies "
-    "of float32 accuracy (see speed.md); evaluation is in float32.",
+    "On a GPU the products of an update are in tensorfloat32, and UIVI's chain has float16 forces with "
+    "energies of float32 accuracy (see speed.md); evaluation is in float32.",
     "Data sets run side by side in one program: seconds are those of both over two.",
 )
