@@ -87,6 +87,8 @@ def bench_device(
     quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes, minutes on a CPU.")] = False,
 ) -> None:
     """Time updates on this device: methods, sizes, and seconds until a fit is good."""
+    # Else a second run would call the loading of a kept program its compilation.
+    jax.config.update("jax_enable_compilation_cache", False)  # noqa: FBT003
     names = parts.split(",") if parts else ()
     found = bench.bench(out, UPDATE_PRECISION, names, quick=quick, say=console.print)
     console.print(bench.table(found))

@@ -43,7 +43,7 @@ def _roofline(axes: Any, found: dict[str, Any]) -> None:
     axes.set(xlabel="FLOP a byte of state moved", ylabel="GFLOP/s")
     _logarithmic(axes)
     axes.set_title("updates under the roofs")
-    axes.legend(fontsize=5)
+    _legend(axes, 5)
 
 
 def _sweep(axes: Any, rows: list[dict[str, Any]], name: str, label: str) -> None:
@@ -52,7 +52,7 @@ def _sweep(axes: Any, rows: list[dict[str, Any]], name: str, label: str) -> None
     axes.plot(sizes, [row["chain_ms"] for row in rows], "o-", color="#1f5fa8", label="ten moves of its chain")
     axes.set(xlabel=label, ylabel="ms")
     _logarithmic(axes)
-    axes.legend(fontsize=7)
+    _legend(axes, 7)
 
 
 def _race(axes: Any, rows: list[dict[str, Any]]) -> None:
@@ -62,7 +62,7 @@ def _race(axes: Any, rows: list[dict[str, Any]]) -> None:
     axes.set(xlabel="seconds", ylabel="KL(q‖p) reached")
     _logarithmic(axes)
     axes.set_title("banana: time to quality")
-    axes.legend(fontsize=7)
+    _legend(axes, 7)
 
 
 def _times(axes: Any, rows: list[dict[str, Any]]) -> None:
@@ -72,7 +72,12 @@ def _times(axes: Any, rows: list[dict[str, Any]]) -> None:
     axes.barh(names, chains, color="#1f5fa8", label="chain")
     axes.set(xlabel="ms")
     axes.tick_params(axis="y", labelsize=6)
-    axes.legend(fontsize=7)
+    _legend(axes, 7)
+
+
+def _legend(axes: Any, size: int) -> None:
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize=size)
 
 
 def _logarithmic(axes: Any) -> None:
