@@ -15,7 +15,7 @@ import numpy as np
 import optax
 
 import uivi
-from uivi import _checks, _serial, archive, loop
+from uivi import _checks, _serial, archive, kernels, loop
 from uivi._types import Status
 from uivi.checkpoint import Checkpoints, locked_directory
 from uivi.drive import drive
@@ -209,6 +209,7 @@ def _result(
         "device": f"{jax.devices()[0].device_kind} ({platform.machine()}, {jax.local_device_count()} device)",
         "precision": getattr(jax.config, "jax_default_matmul_precision", None) or "default",
         "update_precision": UPDATE_PRECISION,
+        "fused_kernels": kernels.is_available(),
         "seconds": seconds,
         "lanes": lanes,
         "seconds_per_fit": seconds / lanes,
