@@ -83,15 +83,15 @@ class HMC(AbstractReverseSampler):
         if not fused.is_chosen(self.is_fused, family):
             return super().kernels(keys, family, draws, contexts, state)
         total = self.num_burnin + self.num_draws
-        noise = jax.vmap(lambda k: jax.vmap(lambda k: _noise(k, draws.eps[0]))(jax.random.split(k, total)))(
-            keys
-        )
+        move_keys = jax.vmap(lambda key: jax.random.split(key, total))(keys)
+        momenta, uniforms = jax.vmap(jax.vmap(lambda key: _noise(key, draws.eps[0])))(move_keys)
         # A step that changes after every burn-in transition needs the acceptance of all chains: a launch each.
         sizes = [1] * self.num_burnin + [self.num_draws] if self.step_size.adapts_within else [total]
         chains = fused.Chains.create(family, draws, contexts)
         made, step_size, first = [], state, 0
         for size in sizes:
-            moves = chains.move(*(x[:, first : first + size] for x in noise), step_size, self.num_leapfrog)
+            part = slice(first, first + size)
+            moves = chains.move(momenta[:, part], uniforms[:, part], step_size, self.num_leapfrog)
             chains = chains.at(moves.eps[-1])
             made.append(moves)
             first += size
