@@ -78,3 +78,5 @@ def test_full_covariance_collapses_inside(x64, getkey):
     affine = Affine.create(inner, jnp.ones(DIM), jnp.eye(DIM) * 2 + jnp.tril(jnp.ones((DIM, DIM)), -1))
     eps = jax.random.normal(getkey(), (NOISE,))
     np.testing.assert_allclose(affine.log_prob_near(z, near)(eps), affine.log_prob(z, eps), rtol=1e-10)
+    mine = affine.mean_score(z, eps[None], jnp.ones(1))
+    np.testing.assert_allclose(mine, jax.grad(affine.log_prob)(z, eps), rtol=1e-8)

@@ -1,7 +1,5 @@
 """Rules by which a Markov kernel's step size follows its acceptance rate."""
 
-from typing import ClassVar
-
 import equinox as eqx
 import jax.numpy as jnp
 
@@ -10,13 +8,14 @@ from uivi._types import Scalar
 
 
 class AbstractStepSize(eqx.Module):
-    """`within` acts after each burn-in transition, `between` after each update.
+    """`within` acts after each burn-in transition, `between` after each update."""
 
-    A rule that changes the step within a chain says so by `adapts_within`.
-    """
-
-    adapts_within: ClassVar[bool] = False
     initial: eqx.AbstractVar[float]
+
+    @property
+    def adapts_within(self) -> bool:
+        """Whether the rule changes the step within a chain: whether it has a `within` of its own."""
+        return type(self).within is not AbstractStepSize.within
 
     def init(self) -> Scalar:
         """The first step size."""
@@ -72,7 +71,6 @@ class AuthorsRule(AbstractStepSize):
     not exactly invariant: kept for the `paper` preset.
     """
 
-    adapts_within: ClassVar[bool] = True
     initial: float = eqx.field(static=True, default=0.2)
     target: float = eqx.field(static=True, default=0.9)
     rate: float = eqx.field(static=True, default=0.01)

@@ -1,5 +1,7 @@
 """An affine map of z behind any conditional: full covariance by composition."""
 
+from collections.abc import Callable
+
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
@@ -73,12 +75,19 @@ class Affine(AbstractConditional):
 
     def log_prob_of(self, z: Latent, context: Context = None):
         """ε -> log q(z|ε): the triangular solve is done once."""
-        inner = self.inner.log_prob_of(self.whiten(z), context)
-        log_det = jnp.sum(self.log_diagonal)
-        return lambda eps: inner(eps) - log_det
+        return self._in_z(self.inner.log_prob_of(self.whiten(z), context))
 
     def log_prob_near(self, z: Latent, near: Noise, context: Context = None):
         """The same of the inner conditional."""
-        inner = self.inner.log_prob_near(self.whiten(z), near, context)
+        return self._in_z(self.inner.log_prob_near(self.whiten(z), near, context))
+
+    def mean_score(
+        self, z: Latent, eps: Float[Array, "M E"], weights: Float[Array, "M"], context: Context = None
+    ) -> Latent:
+        """A⁻ᵀ times the inner score: one solve, not one for each ε."""
+        inner = self.inner.mean_score(self.whiten(z), eps, weights, context)
+        return solve_triangular(self.matrix(), inner, trans=1, lower=True)
+
+    def _in_z(self, inner: Callable[[Noise], Scalar]) -> Callable[[Noise], Scalar]:
         log_det = jnp.sum(self.log_diagonal)
         return lambda eps: inner(eps) - log_det

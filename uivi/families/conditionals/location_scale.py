@@ -72,9 +72,9 @@ class Gaussian(AbstractGlobalScale):
         features = self.net.bind(context).features
         matrix, origin = readout.weight / scale[:, None], features(near)
         gram = jnp.matmul(matrix.T, matrix, precision=jax.lax.Precision.HIGHEST)
-        rest = (z - readout(origin)) / scale
-        slope = rest @ matrix
-        value = normal_log_prob(z, readout(origin), jnp.log(scale))
+        loc = readout(origin)
+        slope = ((z - loc) / scale) @ matrix
+        value = normal_log_prob(z, loc, jnp.log(scale))
 
         def log_prob(eps: Noise) -> Scalar:
             change = features(eps) - origin
