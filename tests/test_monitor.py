@@ -163,6 +163,13 @@ class Nothing(AbstractMonitor):
 def test_nan_is_never_the_best():
     driven = run(make_state(), 10, monitors=(Nothing(),), keep_best="height")
     assert driven.chosen.step == 4
+    assert driven.status == [_types.Status.DONE]
+
+
+def test_a_fit_that_could_never_be_judged_is_not_called_done():
+    driven = run(make_state(), 3, monitors=(Nothing(),), keep_best="height")
+    assert driven.chosen.step == 3
+    assert driven.status == [_types.Status.DIVERGED]
 
 
 def stacked_states():

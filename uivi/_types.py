@@ -84,3 +84,4 @@ class Status(enum.Enum):
     DONE = "all updates done"
     INTERRUPTED = "interrupted: the fit can be resumed from its checkpoint"
     NONFINITE = "stopped: gradients or parameters became non-finite"
+    DIVERGED = "all updates done, but the bound to choose by was never finite"

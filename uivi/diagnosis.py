@@ -135,7 +135,7 @@ def _total(history: dict[str, list[Any]], name: str) -> float:
 
 def _advice(found: Diagnosis, history: dict[str, list[Any]]) -> tuple[str, ...]:
     advice = []
-    if found.status is Status.NONFINITE:
+    if found.status in (Status.NONFINITE, Status.DIVERGED):
         advice.append(
             "do not use: the fit broke down. Lower the learning rate, start nearer to the mode (init=), "
             "or bound the log density where it overflows"

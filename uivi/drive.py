@@ -123,7 +123,11 @@ def _until_done(run: Driven, method, num_steps: int, reporter, checkpoints, stop
             last = Status.DONE if done >= num_steps else Status.INTERRUPTED
             run.status = [Status.NONFINITE if b else last for b in bad]
             if run.best and last is Status.DONE:  # a fit whose values were never finite has no best
-                _replace_best(run, np.isneginf(run.best.values), np.full(len(bad), -math.inf))
+                lost = np.isneginf(run.best.values)
+                _replace_best(run, lost, np.full(len(bad), -math.inf))
+                run.status = [
+                    Status.DIVERGED if v and s is last else s for v, s in zip(lost, run.status, strict=True)
+                ]
         if checkpoints and (finished or time.monotonic() - saved_at > checkpoints.seconds):
             if not np.all(bad):
                 _save(run, checkpoints)

@@ -108,7 +108,10 @@ class Likelihood(eqx.Module):
         It leaves out that the draws of a site share their fresh ε, which matters where M is not much larger
         than S. For the paper's estimator it means little: the error of that is a bias.
         """
-        values, variances = self.per_site(key, family, target, sites)
+        return self.averages(*self.per_site(key, family, target, sites))
+
+    def averages(self, values: SiteValues, variances: SiteValues) -> dict[str, BoundValue]:
+        """Over the sites, of what `per_site` gave."""
         made = {}
         for name, (text, side) in SIDES.items():
             mean, total = getattr(values, name), getattr(variances, name)

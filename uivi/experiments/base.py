@@ -31,7 +31,7 @@ class Recipe:
         quick_steps: updates at quick effort.
         model: what the task trains beside the family (a decoder), from a key and the data.
         keep_best: the monitor's column on which the final parameters are chosen; data is held out for it.
-        is_brief: judged by the bounds alone, without costly references.
+        is_brief: judged by the bounds alone, without costly references and pictures.
     """
 
     family: Callable[[Key, int], AbstractFamily]

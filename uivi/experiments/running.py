@@ -216,7 +216,7 @@ def _result(
         "status": [fit.status.name for fit in fits],
         "seeds": [task.evaluate(jax.random.key(2), fit, what.recipe) for fit in fits],
         "history": fits[0].history,
-        "exhibit": task.exhibit(jax.random.key(1), fits[0]),
+        "exhibit": {} if what.recipe.is_brief else task.exhibit(jax.random.key(1), fits[0]),
     }
 
 

@@ -137,13 +137,18 @@ class VaeTask(AbstractTask):
     def evaluate(self, key: Key, fit: Posterior, recipe: Recipe) -> dict[str, Any]:
         """Every estimator on the test images; unless in brief, its drift with S and M and a reference."""
         b = self.budget
-        keys = jax.random.split(key, 3)
+        keys = jax.random.split(key, 4)
         assert isinstance(fit.target, BernoulliVAE)
         params = (fit.family, fit.target)
-        values = b.likelihood(keys[0], *params, _floats(self.test[: b.test_images]))
-        found = {name: value._asdict() for name, value in values.items()}
+        values, variances = b.likelihood.per_site(keys[0], *params, _floats(self.test[: b.test_images]))
+        found: dict[str, Any] = {
+            name: value._asdict() for name, value in b.likelihood.averages(values, variances).items()
+        }
+        found["student_of_tenths"] = [float(values.student[i::10].mean()) for i in range(10)]
         if recipe.is_brief:
             return found
+        seen = _floats(self._fitted(recipe)[: b.curve_images])
+        found["student_of_training_images"] = b.curve(keys[3], *params, seen)["student"]._asdict()
         few = _floats(self.test[: max(b.drift_images, b.truth_images)])
         return found | {
             "drift": drift(keys[1], *params, few[: b.drift_images], b.likelihood),

@@ -116,8 +116,17 @@ def global_scale_family(key: Key, dim: int) -> SemiImplicit:
 
 
 def paper_start_family(key: Key, dim: int) -> SemiImplicit:
-    """`default_family` with the authors' initialisation (ablation)."""
-    net = MLP.create(key, NOISE_DIM, 2 * dim, context_dim=PIXELS, width=WIDTH, init=authors_init)
+    """`default_family` with the authors' initialisation, but for the outputs of the log scale (ablation).
+
+    These outputs would be of the order of ten, and σ of e¹⁰.
+    """
+    default, authors = (
+        MLP.create(key, NOISE_DIM, 2 * dim, context_dim=PIXELS, width=WIDTH, init=init)
+        for init in (he_init, authors_init)
+    )
+    last, own = authors.layers[-1], default.layers[-1]
+    joined = Linear(last.weight.at[dim:].set(own.weight[dim:]), last.bias.at[dim:].set(own.bias[dim:]))
+    net = eqx.tree_at(lambda n: n.layers[-1], authors, joined)
     return SemiImplicit(StandardNormal(NOISE_DIM), NetGaussian(net, jnp.full((dim,), -1.0)))
 
 

@@ -7,6 +7,10 @@ from uivi.report import results as reading
 from uivi.report.results import Result, median
 
 
+LARGE = 1e9
+"""From here on a number has failed, and its digits say nothing."""
+
+
 def _never(result: Result) -> bool:
     del result
     return False
@@ -49,8 +53,11 @@ class Section:
 
 
 def number(value: float | int | None, digits: int) -> str:
-    """Fixed digits, or a dash."""
-    return "–" if value is None else f"{value:,.{digits}f}".replace("-", "−")
+    """Fixed digits, an exponent where they would fill the line, or a dash."""
+    if value is None:
+        return "–"
+    text = f"{value:.3g}" if abs(value) >= LARGE else f"{value:,.{digits}f}"
+    return text.replace("-", "−")
 
 
 def plus_minus(value: float | int | None, stderr: float | int | None, digits: int) -> str:
