@@ -1,6 +1,6 @@
 """Choose rate and weight decay of the VAE's default preset on validation images, all settings side by side.
 
-    python -m benchmarks.vae_search --method uivi --steps 120000 --grid 0.002:0,0.002:0.03 --draws 4 --out search.json
+    python -m benchmarks.vae_search --method uivi --steps 120000 --grid 0.002:0,0.002:0.03 --out search.json
 
 Every setting on both data sets is a lane of one program: the settings are arrays in the optimiser's state. Test
 images are not looked at: what is held out of the fit judges it.

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from uivi.report import results as reading
 from uivi.report.results import Result, median
 
-
 LARGE = 1e9
 """From here on a number has failed, and its digits say nothing."""
 
