@@ -41,7 +41,7 @@ def main() -> None:
             began = time.perf_counter()
             fitted = uivi.fit(problem.log_density, problem.dim, key=jax.random.key(seed), progress=False)
             seconds = time.perf_counter() - began
-            found = fitted.diagnose()
+            found = fitted.check()
             row = {
                 "posterior": problem.name,
                 "seed": seed,

@@ -13,7 +13,7 @@ from tests.helpers import make_oracle, z_threshold
 from uivi import diagnosis
 from uivi._types import Status
 from uivi.bounds import BoundValue
-from uivi.diagnosis import Diagnosis
+from uivi.diagnosis import Diagnosis, Verdict, judged
 from uivi.diagnostics import Mixing
 from uivi.targets import Density
 
@@ -26,7 +26,6 @@ GOOD = Diagnosis(
     pareto_k_upper=0.4,
     nonfinite=3.0,
     skipped=2.0,
-    advice=(),
 )
 
 
@@ -36,30 +35,36 @@ def changed(name, **fields):
 
 
 FOUND = {
-    "broken": (dataclasses.replace(GOOD, status=Status.NONFINITE), "do not use: the fit broke down"),
+    "broken": (dataclasses.replace(GOOD, status=Status.NONFINITE), "the fit broke down: lower"),
     "interrupted": (dataclasses.replace(GOOD, status=Status.INTERRUPTED), "with the same checkpoint= to go on"),
     "dependent": (changed("mixing", dependence=0.5), "the reverse sampler stays near its start"),
     "not recovered": (changed("mixing", recovered=0.5), "uivi.ISIR with more proposals"),
     "unknown mixing": (changed("mixing", recovered=math.nan), "the reverse sampler stays near its start"),
-    "wide": (changed("lower", mean=-3.2), r"the ELBO is only known to 2.00 nats"),
+    "wide": (changed("lower", mean=-1.7), r"the ELBO is only known to 0.50 nats"),
+    "too wide": (changed("lower", mean=-3.2), r"the ELBO is only known to 2.00 nats"),
+    "skipped": (dataclasses.replace(GOOD, skipped=50.0), "50 of 0 updates had a gradient that was not finite"),
     "no bound": (changed("lower", mean=math.nan), "the ELBO is only known to nan nats"),
     "heavy tails": (dataclasses.replace(GOOD, pareto_k_lower=0.9), "k-hat 0.90 is above 0.7"),
     "no k-hat": (dataclasses.replace(GOOD, pareto_k_lower=math.inf), "k-hat inf is above 0.7"),
 }  # fmt: skip
 
 
+MILD = {"dependent", "wide", "skipped"}
+
+
 def test_a_good_fit_gets_no_advice():
-    assert diagnosis._advice(GOOD, {}) == ()
+    assert judged(GOOD, {}).advice == ()
     without_sampler = dataclasses.replace(GOOD, mixing=None)
-    assert diagnosis._advice(without_sampler, {}) == ()
+    assert judged(without_sampler, {}).verdict is Verdict.GOOD
 
 
 @pytest.mark.parametrize("name", FOUND)
 def test_each_finding_gives_its_advice(name):
     found, words = FOUND[name]
-    advice = diagnosis._advice(found, {})
-    assert len(advice) == 1
-    assert words in advice[0]
+    result = judged(found, {})
+    assert len(result.advice) == 1
+    assert words in result.advice[0]
+    assert result.verdict is (Verdict.CARE if name in MILD else Verdict.BAD)
 
 
 def history(values, stderr):
@@ -73,7 +78,7 @@ def history(values, stderr):
 
 def test_a_bound_that_still_rises_asks_for_more_updates():
     rising = history([0.1 * i for i in range(20)], 0.01)
-    (advice,) = diagnosis._advice(GOOD, rising)
+    (advice,) = judged(GOOD, rising).advice
     assert "the bound still rose by 0.37 nats over the last fifth: raise num_steps" in advice
     constant, noisy, short = (
         history([1.0] * 20, 0.01),
@@ -81,7 +86,7 @@ def test_a_bound_that_still_rises_asks_for_more_updates():
         history([0.0, 9.0], 0.01),
     )
     for quiet in (constant, noisy, short):
-        assert diagnosis._advice(GOOD, quiet) == ()
+        assert judged(GOOD, quiet).advice == ()
 
 
 def test_the_text_shows_what_is_known():

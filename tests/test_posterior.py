@@ -60,17 +60,17 @@ def test_summary_of_a_semi_implicit_fit(implicit):
     ):  # fmt: skip
         assert words in summary
     assert "reverse acceptance" not in summary
-    found = implicit.diagnose()
+    found = implicit.check()
     assert found.lower.mean <= found.upper.mean
     assert f"{found.lower.mean:.4f} ± {found.lower.stderr:.4f} (lower side)" in summary
-    assert implicit.diagnose(jax.random.key(99)) is found
+    assert implicit.check(jax.random.key(99)) is found
 
 
 def test_summary_of_an_explicit_fit(explicit):
     summary = explicit.summary()
     assert "ExplicitGaussian posterior" in summary
     assert "reverse" not in summary
-    assert explicit.diagnose().lower.mean == explicit.diagnose().upper.mean
+    assert explicit.check().lower.mean == explicit.check().upper.mean
 
 
 LOAD = """
@@ -101,7 +101,7 @@ def test_round_trip(explicit, tmp_path):
     assert again.status is explicit.status
     assert again.seconds == explicit.seconds
     np.testing.assert_equal(again.history, explicit.history)
-    np.testing.assert_equal(again.diagnose(), explicit.diagnose())
+    np.testing.assert_equal(again.check(), explicit.check())
     assert again.summary() == explicit.summary()
     again.save(tmp_path / "again")
     assert np.array_equal(uivi.load(tmp_path / "again").sample(KEY, 9), explicit.sample(KEY, 9))

@@ -7,6 +7,7 @@ import pytest
 
 import uivi
 from uivi import presets
+from uivi.starting import Start
 
 
 def draws(family, key, num=2_000):
@@ -22,11 +23,13 @@ def test_the_default_family_grows_with_dim(dim, noise_dim, getkey):
 
 
 @pytest.mark.parametrize("dim", [3, 201])
-def test_the_default_family_starts_near_a_standard_normal_at_start(dim, getkey):
-    start = 5 + jnp.arange(dim, dtype=float) / dim
-    z = np.asarray(draws(presets.default_family(getkey(), dim, start=start), getkey()))
-    np.testing.assert_allclose(z.mean(0), start, atol=0.5)
-    np.testing.assert_allclose(z[:, :3].std(0), 1, atol=0.35)
+def test_the_default_family_starts_near_a_normal_at_start(dim, getkey):
+    loc = 500 + jnp.arange(dim, dtype=float) / dim
+    factor = 100 * (jnp.ones(dim) if dim > presets.FULL_COVARIANCE_UP_TO else jnp.eye(dim))
+    family = presets.default_family(getkey(), dim, start=Start(loc, factor, 0.0, "test"))
+    z = np.asarray(draws(family, getkey()))
+    np.testing.assert_allclose(z.mean(0), loc, atol=50)
+    np.testing.assert_allclose(z[:, :3].std(0), 100, atol=35)
 
 
 def test_noise_and_latent_are_tied_at_the_start(getkey):

@@ -4,7 +4,7 @@ from uivi import bounds, datasets, diagnostics, metrics, optim, presets, targets
 from uivi._types import Draw, Info, ReverseDraws, Status
 from uivi.ais import AIS
 from uivi.archive import ArchiveError
-from uivi.diagnosis import Diagnosis
+from uivi.diagnosis import Diagnosis, Verdict
 from uivi.estimators import SIVI, UIVI, AbstractEstimator, Explicit, StickingTheLanding, score
 from uivi.families import (
     MLP,
@@ -23,6 +23,7 @@ from uivi.families import (
     RawScale,
     Reparameterised,
     SemiImplicit,
+    Standardised,
     StandardNormal,
     TwoNetGaussian,
     Uniform,
@@ -93,10 +94,12 @@ __all__ = [
     "ReverseDraws",
     "SemiImplicit",
     "StandardNormal",
+    "Standardised",
     "Status",
     "StickingTheLanding",
     "TwoNetGaussian",
     "Uniform",
+    "Verdict",
     "authors_init",
     "bounds",
     "datasets",

@@ -1,6 +1,7 @@
 """The verdict on a fit, in numbers and in words."""
 
 import dataclasses
+import enum
 import math
 from typing import Any
 
@@ -21,6 +22,18 @@ NUM_DRAWS = 2_048
 NUM_MIXING = 512
 
 
+class Verdict(enum.IntEnum):
+    """May the draws be used? The worst of all findings."""
+
+    GOOD = 0
+    CARE = 1
+    BAD = 2
+
+    def __str__(self) -> str:
+        """For people."""
+        return ("good", "use with care", "do not use")[self]
+
+
 @dataclasses.dataclass(frozen=True)
 class Diagnosis:
     """Numbers and advice about one fit.
@@ -34,7 +47,8 @@ class Diagnosis:
         pareto_k_upper: k-hat of p/q with log q underestimated (the estimate of `upper`).
         nonfinite: rejected proposals and densities that were not finite, over the fit.
         skipped: updates skipped because their gradient was not finite.
-        advice: what to look at, empty when nothing was found.
+        verdict: whether to use the draws.
+        advice: what was found and what to change, empty when all is well.
     """
 
     status: Status
@@ -45,11 +59,13 @@ class Diagnosis:
     pareto_k_upper: float
     nonfinite: float
     skipped: float
-    advice: tuple[str, ...]
+    verdict: Verdict = Verdict.GOOD
+    advice: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """A table for people."""
         lines = [
+            f"  verdict          {self.verdict}",
             f"  status           {self.status.value}",
             f"  ELBO             {self.lower.mean:.4f} ± {self.lower.stderr:.4f} (lower side)",
             f"                   {self.upper.mean:.4f} ± {self.upper.stderr:.4f} (upper side)",
@@ -77,6 +93,7 @@ class Diagnosis:
         return {
             **dataclasses.asdict(self),
             "status": self.status.name,
+            "verdict": int(self.verdict),
             "lower": self.lower._asdict(),
             "upper": self.upper._asdict(),
             "mixing": self.mixing and self.mixing._asdict(),
@@ -90,6 +107,7 @@ class Diagnosis:
             "lower": BoundValue(**value["lower"]),
             "upper": BoundValue(**value["upper"]),
             "mixing": value["mixing"] and Mixing(**value["mixing"]),
+            "verdict": Verdict(value["verdict"]),
             "advice": tuple(value["advice"]),
         }
         return cls(**{**value, **parts})
@@ -121,9 +139,15 @@ def diagnose(
         pareto_k_upper=diagnostics.pareto_k(evaluated.log_p - evaluated.log_q_low),
         nonfinite=_total(history, "nonfinite"),
         skipped=float(sum(history.get("skipped", [0]))),
-        advice=(),
     )
-    return dataclasses.replace(found, advice=_advice(found, history))
+    return judged(found, history)
+
+
+def judged(found: Diagnosis, history: dict[str, list[Any]]) -> Diagnosis:
+    """With its verdict and advice."""
+    findings = _findings(found, history)
+    worst = max((verdict for verdict, _ in findings), default=Verdict.GOOD)
+    return dataclasses.replace(found, verdict=worst, advice=tuple(words for _, words in findings))
 
 
 def _total(history: dict[str, list[Any]], name: str) -> float:
@@ -133,35 +157,48 @@ def _total(history: dict[str, list[Any]], name: str) -> float:
     return float(sum(n * v for n, v in zip(sizes, history.get(name, []), strict=True)))
 
 
-def _advice(found: Diagnosis, history: dict[str, list[Any]]) -> tuple[str, ...]:
-    advice = []
+def _findings(found: Diagnosis, history: dict[str, list[Any]]) -> list[tuple[Verdict, str]]:
+    findings = []
+
+    def note(verdict: Verdict, words: str) -> None:
+        findings.append((verdict, words))
+
     if found.status in (Status.NONFINITE, Status.DIVERGED):
-        advice.append(
-            "do not use: the fit broke down. Lower the learning rate, start nearer to the mode (init=), "
-            "or bound the log density where it overflows"
+        note(
+            Verdict.BAD,
+            "the fit broke down: lower the learning rate, start nearer to the mode (init=), or bound the log "
+            "density where it overflows",
         )
     if found.status is Status.INTERRUPTED:
-        advice.append("not finished: call fit again with the same checkpoint= to go on")
+        note(Verdict.BAD, "not finished: call fit again with the same checkpoint= to go on")
     m = found.mixing
     if m and not (m.recovered > 0.8 and m.dependence < 0.3):
-        advice.append(
+        note(
+            Verdict.CARE if m.recovered > 0.5 else Verdict.BAD,
             "the reverse sampler stays near its start, so the entropy gradient is biased and q too narrow: "
-            "use uivi.ISIR with more proposals or rounds, or compose it with uivi.HMC"
+            "use uivi.ISIR with more proposals or rounds, or compose it with uivi.HMC",
         )
     width = found.upper.mean - found.lower.mean
     if not width < 0.1 + 3 * (found.lower.stderr + found.upper.stderr):
-        advice.append(
-            f"the ELBO is only known to {width:.2f} nats: q's components are narrow and hard to find from z"
+        note(
+            Verdict.CARE if width < 1 else Verdict.BAD,
+            f"the ELBO is only known to {width:.2f} nats: q's components are narrow and hard to find from z",
         )
     if not found.pareto_k_lower < 0.7:
-        advice.append(
-            f"k-hat {found.pareto_k_lower:.2f} is above 0.7: q misses part of the tails, do not use it as an "
-            "importance sampling proposal; a longer fit, a larger noise_dim or a wider net may help"
+        note(
+            Verdict.BAD,
+            f"k-hat {found.pareto_k_lower:.2f} is above 0.7: q differs from the posterior, if only in tails; "
+            "a longer fit, a larger noise_dim, a wider net or another parameterisation may help",
         )
     drift = _drift(history)
     if drift > 0.1:
-        advice.append(f"the bound still rose by {drift:.2f} nats over the last fifth: raise num_steps")
-    return tuple(advice)
+        words = f"the bound still rose by {drift:.2f} nats over the last fifth: raise num_steps"
+        note(Verdict.CARE if drift < 1 else Verdict.BAD, words)
+    updates = max(history.get("step") or [0])
+    if found.skipped > max(5, 0.01 * updates):
+        words = f"{found.skipped:.0f} of {updates} updates had a gradient that was not finite"
+        note(Verdict.CARE, f"{words}: guard the log density")
+    return findings
 
 
 def _drift(history: dict[str, list[Any]]) -> float:

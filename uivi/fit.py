@@ -1,14 +1,12 @@
 """`uivi.fit`: from a log density to a posterior."""
 
 import os
-import types
 from collections.abc import Callable
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import optax
-from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
 from uivi import _checks, _serial, loop, presets
 from uivi._types import Key
@@ -18,21 +16,25 @@ from uivi.estimators.base import AbstractEstimator
 from uivi.families.base import AbstractFamily
 from uivi.monitor import AbstractMonitor, ElboMonitor
 from uivi.posterior import Posterior
-from uivi.precheck import check_target
+from uivi.precheck import check_start, check_target
+from uivi.problem import problem_of
 from uivi.progress import reporter
+from uivi.starting import find_start
 from uivi.targets.base import AbstractTarget
-from uivi.targets.density import Density
+from uivi.targets.program import Program
 
 NUM_BOUNDS = 20
 """How often a fit looks at its ELBO."""
 
 
 def fit(
-    log_density: Callable | AbstractTarget,
+    log_density: Callable | AbstractTarget | Any,
     dim: int | None = None,
     *,
     key: Key,
     init: PyTree = None,
+    model_args: tuple | None = None,
+    model_kwargs: dict[str, Any] | None = None,
     family: AbstractFamily | None = None,
     estimator: AbstractEstimator | None = None,
     optimizer: optax.GradientTransformation | None = None,
@@ -40,16 +42,19 @@ def fit(
     checkpoint: str | os.PathLike | None = None,
     progress: bool = True,
 ) -> Posterior:
-    """Fit q(z) to an unnormalised log density.
+    """Fit q(z) to an unnormalised log density or to a model.
 
     Args:
         log_density: a JAX function of a vector of size `dim` (or of a pytree like `init`) that returns a
-            scalar, or a `uivi.targets` object.
+            scalar, a NumPyro model, or a `uivi.targets` object.
         dim: size of z.
         key: JAX random key, such as `jax.random.key(0)`.
         init: an example draw instead of `dim`, any pytree of float arrays; q starts around it and draws come
             back with its structure.
-        family: the variational family; by default `uivi.presets.default_family`.
+        model_args: arguments of a NumPyro model, its data among them.
+        model_kwargs: its keyword arguments.
+        family: the variational family; by default `uivi.presets.default_family` on the place and scale that
+            `uivi.starting.find_start` finds.
         estimator: `uivi.UIVI(...)`, `uivi.SIVI(...)`, `uivi.Explicit(...)`; by default UIVI with learned i-SIR.
         optimizer: any Optax optimiser; by default Adam with a cosine decay over `num_steps`.
         num_steps: number of updates.
@@ -69,9 +74,14 @@ def fit(
     key = _checks.prng_key(key)
     _checks.positive_int("num_steps", num_steps)
     _check_types(family, estimator, optimizer)
-    target, example, start = _problem(log_density, dim, init)
     family_key, check_key, run_key = jax.random.split(key, 3)
+    problem_key, start_key = jax.random.split(jax.random.fold_in(key, 1))
+    target, example, points = problem_of(log_density, dim, init, model_args, model_kwargs, problem_key)
     if family is None:
+        start = None
+        if points is not None:
+            check_start(target, points)
+            start = find_start(start_key, target.log_density, points, full_up_to=presets.FULL_COVARIANCE_UP_TO)
         family = presets.default_family(family_key, target.dim, start=start)
     estimator = presets.default_estimator(family) if estimator is None else estimator
     check_target(check_key, target, family)
@@ -123,6 +133,7 @@ def posteriors(driven: Driven, estimator: AbstractEstimator, example: PyTree) ->
                 state.target,
                 estimator,
                 state.est_state,
+                isinstance(state.target, Program),
             )
         )
     return made
@@ -130,11 +141,6 @@ def posteriors(driven: Driven, estimator: AbstractEstimator, example: PyTree) ->
 
 def _pick(value, index: int):
     return value[index] if isinstance(value, list) else value
-
-
-def _plain_function(function: Callable) -> Callable:
-    """A plain function: Equinox takes neither modules nor jitted functions as static fields."""
-    return function if isinstance(function, types.FunctionType) else lambda z: function(z)
 
 
 def _check_types(family: object, estimator: object, optimizer: object) -> None:
@@ -148,31 +154,3 @@ def _check_types(family: object, estimator: object, optimizer: object) -> None:
             raise TypeError(
                 f"expected `{name}` to be a {kind.__name__} such as {example}, got {type(value).__name__}"
             )
-
-
-def _problem(
-    log_density: Callable | AbstractTarget, dim: int | None, init: PyTree
-) -> tuple[AbstractTarget, PyTree, Array | None]:
-    """Target, example draw and starting point from what the user gave."""
-    if isinstance(log_density, AbstractTarget):
-        if dim not in (None, log_density.dim):
-            raise ValueError(f"expected dim={log_density.dim} (the target's), got {dim}: leave dim out")
-        if init is not None:
-            raise ValueError("expected no `init` beside a target: give the family its starting point")
-        return log_density, jnp.zeros(log_density.dim), None
-    if not callable(log_density):
-        raise TypeError(f"expected `log_density` to be a JAX function of z, got {type(log_density).__name__}")
-    if (dim is None) == (init is None):
-        given = "neither" if dim is None else "both"
-        raise ValueError(f"expected either `dim` or `init`, got {given}: give the size of z or an example draw")
-    if dim is not None:
-        size = _checks.positive_int("dim", dim)
-        return Density(_plain_function(log_density), size), jnp.zeros(size), None
-    example = jax.tree.map(jnp.asarray, init)
-    leaves = jax.tree.leaves(example)
-    if not leaves or not all(jnp.issubdtype(x.dtype, jnp.floating) for x in leaves):
-        kinds = sorted({str(x.dtype) for x in leaves}) or "no arrays"
-        raise TypeError(f"expected `init` to hold float arrays only, got {kinds}: discrete z cannot be fitted")
-    start, unravel = ravel_pytree(example)
-    flat = Density(lambda z: log_density(unravel(z)), start.shape[0])
-    return flat, jax.tree.map(jnp.zeros_like, example), start

@@ -18,6 +18,7 @@ from uivi.diagnosis import Diagnosis
 from uivi.estimators.base import AbstractEstimator
 from uivi.families.base import AbstractFamily
 from uivi.targets.base import AbstractTarget
+from uivi.targets.program import Program
 
 
 @dataclasses.dataclass(eq=False)
@@ -33,6 +34,7 @@ class Posterior:
         target: what was fitted, or None in a posterior loaded from a file.
         estimator: the method, or None in a loaded one.
         est_state: the method's last state, or None in a loaded one.
+        is_program: whether it belongs to a model, which knows the constrained space.
     """
 
     family: AbstractFamily
@@ -43,6 +45,7 @@ class Posterior:
     target: AbstractTarget | None = None
     estimator: AbstractEstimator | None = None
     est_state: PyTree = None
+    is_program: bool = False
     _diagnosis: Diagnosis | None = None
 
     @property
@@ -53,16 +56,25 @@ class Posterior:
     def sample(self, key: Key, num_draws: int, context: Array | None = None) -> PyTree:
         """Independent draws, stacked on a leading axis: shape (num_draws, D), or the structure of `init`.
 
+        Of a model, they are its variables by name, in their own (constrained) space.
+
         Args:
             key: random key.
             num_draws: how many.
             context: of an amortised posterior: one image, shape (C,).
         """
         z = self.sample_flat(key, num_draws, context)
+        if isinstance(self.target, Program):
+            return _constrained(self.target, z)
+        if self.is_program:
+            raise ValueError(
+                "expected the model, to which this posterior belongs: give it to uivi.load(path, target=...), "
+                "as uivi.integrations.numpyro.target(...), or take unconstrained draws with sample_flat()"
+            )
         return jax.vmap(ravel_pytree(self.example)[1])(z)
 
     def sample_flat(self, key: Key, num_draws: int, context: Array | None = None) -> Float[Array, "S D"]:
-        """Independent draws as flat vectors."""
+        """Independent draws as flat vectors, of a model in its unconstrained space."""
         key = _checks.prng_key(key)
         size = self.family.context_dim
         given = None if context is None else jnp.shape(context)
@@ -71,8 +83,11 @@ class Posterior:
             raise ValueError(f"expected {expected} for this posterior, got {given}")
         return _sample(self.family, key, _checks.positive_int("num_draws", num_draws), context)
 
-    def diagnose(self, key: Key | None = None) -> Diagnosis:
-        """Bounds, mixing and k-hat; computed once, then kept (and saved with the posterior)."""
+    def check(self, key: Key | None = None) -> Diagnosis:
+        """May the draws be used? Bounds, mixing, k-hat, a verdict and what to change.
+
+        Computed once, then kept (and saved with the posterior).
+        """
         if self._is_amortised:
             raise ValueError(
                 "expected a posterior without context: judge an amortised one on data, with "
@@ -108,7 +123,7 @@ class Posterior:
                 f"{head}\n  status           {self.status.value}\n"
                 "  amortised        bounds need data: uivi.Likelihood()(key, p.family, p.target, images)"
             )
-        return f"{head}\n{self.diagnose()}"
+        return f"{head}\n{self.check()}"
 
     @property
     def _is_amortised(self) -> bool:
@@ -119,7 +134,7 @@ class Posterior:
         """Write a file from which `uivi.load` samples again without the log density or data."""
         path = pathlib.Path(path)
         if self._diagnosis is None and self.target is not None and not self._is_amortised:
-            self.diagnose()
+            self.check()
         arrays: list[np.ndarray] = []
         header = {
             "kind": "posterior",
@@ -128,6 +143,7 @@ class Posterior:
             "status": self.status.name,
             "history": self.history,
             "seconds": self.seconds,
+            "is_program": self.is_program,
             "diagnosis": self._diagnosis and self._diagnosis.to_json(),
         }
         _serial.rebuild(header["family"], arrays)
@@ -137,18 +153,33 @@ class Posterior:
             raise OSError(f"cannot write {path} ({error.strerror}): choose another place") from error
 
 
-def load(path: str | os.PathLike) -> Posterior:
-    """Read a posterior that `Posterior.save` wrote."""
+def load(path: str | os.PathLike, *, target: AbstractTarget | None = None) -> Posterior:
+    """Read a posterior that `Posterior.save` wrote.
+
+    Args:
+        path: the file.
+        target: what was fitted; needed for constrained draws of a model.
+    """
     header, named = archive.read(pathlib.Path(path), "posterior")
     arrays = [named[f"array_{i}"] for i in range(len(named))]
+    family = _serial.rebuild(header["family"], arrays)
+    if target is not None and target.dim != family.dim:
+        raise ValueError(f"expected the target of this posterior, of {family.dim} dimensions, got {target.dim}")
     return Posterior(
-        family=_serial.rebuild(header["family"], arrays),
+        family=family,
         example=_serial.rebuild(header["example"], arrays),
         status=Status[header["status"]],
         history=header["history"],
         seconds=header["seconds"],
+        target=target,
+        is_program=header.get("is_program", False),
         _diagnosis=header["diagnosis"] and Diagnosis.from_json(header["diagnosis"]),
     )
+
+
+@eqx.filter_jit
+def _constrained(target: Program, z: Float[Array, "S D"]) -> dict[str, Array]:
+    return jax.vmap(target.constrain)(z)
 
 
 @eqx.filter_jit

@@ -3,11 +3,12 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from uivi._types import Key
 from uivi.families.base import AbstractFamily
 from uivi.targets.base import AbstractTarget
+from uivi.targets.program import Program
 
 NUM_TRIES = 32
 
@@ -35,6 +36,24 @@ def check_target(key: Key, target: AbstractTarget, family: AbstractFamily) -> No
     draws = jax.vmap(lambda k: family.sample(k, context).z)(keys)
     values = _evaluate(log_density, draws)
     _check_gradient(log_density, draws, values)
+
+
+def check_start(target: AbstractTarget, points: Float[Array, "K D"]) -> None:
+    """The same at places where a search for a start would begin.
+
+    Raises:
+        ValueError: as `check_target` does; also if log p does not change along some coordinate.
+    """
+    _check_trace(target.log_density, target.dim)
+    values = _evaluate(target.log_density, points)
+    gradients = _check_gradient(target.log_density, points, values)
+    still = np.flatnonzero(~gradients.any(0))
+    if still.size:
+        name = target.coordinate(int(still[0])) if isinstance(target, Program) else f"z[{still[0]}]"
+        raise ValueError(
+            f"expected a proper posterior, but the log density does not change with {name!r}: give it a proper "
+            "prior, or leave it out"
+        )
 
 
 def _check_trace(log_density, dim: int) -> None:
@@ -84,13 +103,13 @@ def _evaluate(log_density, draws: Array) -> np.ndarray:
         where = np.asarray(draws)[np.argmax(bad)]
         raise ValueError(
             f"expected a finite log density where the fit starts, got {values[np.argmax(bad)]} at "
-            f"z={np.array2string(where, precision=3, threshold=8)} ({bad.sum()} of {NUM_TRIES} draws): start "
+            f"z={np.array2string(where, precision=3, threshold=8)} ({bad.sum()} of {len(draws)} draws): start "
             "at a point with init=, or transform z to an unconstrained space"
         )
     return values
 
 
-def _check_gradient(log_density, draws: Array, values: np.ndarray) -> None:
+def _check_gradient(log_density, draws: Array, values: np.ndarray) -> np.ndarray:
     try:
         gradients = np.asarray(jax.vmap(jax.grad(log_density))(draws))
     except Exception as error:
@@ -106,6 +125,7 @@ def _check_gradient(log_density, draws: Array, values: np.ndarray) -> None:
     if not gradients.any():
         flat = "and constant" if np.ptp(values) == 0 else "although its value varies"
         raise ValueError(
-            f"expected a differentiable log density, got a gradient of zero at all {NUM_TRIES} draws, {flat}: "
+            f"expected a differentiable log density, got a gradient of zero at all {len(draws)} draws, {flat}: "
             "rounding, comparisons and stop_gradient have no useful derivative"
         )
+    return gradients

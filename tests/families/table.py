@@ -22,6 +22,7 @@ from uivi.families import (
     RawScale,
     Reparameterised,
     SemiImplicit,
+    Standardised,
     StandardNormal,
     TwoNetGaussian,
     Uniform,
@@ -79,6 +80,16 @@ def _affine(inner):
     return make
 
 
+def _standardised(inner, factor):
+    """`factor` is cut to size: a matrix or a diagonal."""
+
+    def make(key, dim, context_dim):
+        cut = jnp.asarray(factor)[tuple([slice(dim)] * jnp.ndim(jnp.asarray(factor)))]
+        return Standardised.create(inner(key, dim, context_dim), jnp.array([-0.4, 0.3])[:dim], cut)
+
+    return make
+
+
 def _linear(key, dim, context_dim):
     del context_dim
     return LinearGaussian(jax.random.normal(key, (dim, NOISE_DIM)), jnp.ones(dim), _scale(dim))
@@ -95,6 +106,8 @@ CONDITIONALS = {
     "user": Row(lambda k, d, c: Reparameterised(net(k, d, c), d, _logistic_sample, _logistic_log_prob)),
     "affine-gaussian": Row(_affine(_gaussian)),
     "affine-net-gaussian": Row(_affine(_net_gaussian)),
+    "standardised": Row(_standardised(_net_gaussian, [[0.5, 0.0], [0.4, 0.5]])),
+    "standardised-diagonal": Row(_standardised(_gaussian, [3.0, 0.2])),
     "linear-gaussian": Row(_linear, takes_context=False),
 }
 

@@ -9,10 +9,12 @@ import scipy.stats
 from tests.helpers import FAILURE_RATE, assert_mean, assert_not_mean
 from uivi.networks import MLP
 from uivi.targets import (
+    AbstractProgram,
     Banana,
     BernoulliVAE,
     Density,
     Multimodal,
+    Program,
     Rows,
     SoftmaxRegression,
     XShaped,
@@ -35,6 +37,16 @@ def _vae():
     return BernoulliVAE(MLP.create(jax.random.key(0), 2, 3, width=4), Rows.create(images), 2)
 
 
+class TwoNames(AbstractProgram):
+    """N(0, I) on a vector and a number."""
+
+    example = {"a": jnp.zeros(1), "b": jnp.zeros(())}  # noqa: RUF012
+
+    def log_density(self, unconstrained):
+        return -0.5 * (unconstrained["a"][0] ** 2 + unconstrained["b"] ** 2) - jnp.log(2 * jnp.pi)
+
+
+NORMALISED["program"] = lambda: Program(TwoNames())
 TARGETS = NORMALISED | {"regression": _regression, "vae": _vae}
 BOX = (-8.0, 8.0), (-45.0, 8.0)
 

@@ -38,7 +38,7 @@ class ToyTask(AbstractTask):
         """KL(q‖p), the diagnosis, and the paper's estimator of the ELBO."""
         del recipe
         return {
-            "diagnosis": fit.diagnose().to_json(),
+            "diagnosis": fit.check().to_json(),
             "paper_elbo": bounds.PaperElbo()(key, fit.family, self.toy)._asdict(),
             "kl": metrics.kl_quadrature(fit.family, self.toy)._asdict(),
         }

@@ -13,6 +13,7 @@ from uivi.families.conditionals import (
     NetGaussian,
     RawScale,
     Reparameterised,
+    Standardised,
 )
 from uivi.families.explicit import AbstractExplicit, ExplicitGaussian, TwoNetGaussian
 from uivi.families.linear_gaussian import LinearGaussian
@@ -40,6 +41,7 @@ __all__ = [
     "Reparameterised",
     "SemiImplicit",
     "StandardNormal",
+    "Standardised",
     "TwoNetGaussian",
     "Uniform",
     "authors_init",

@@ -1,9 +1,7 @@
 """Recipes for any density, and the paper's for the toys (Section 4.1)."""
 
-import equinox as eqx
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float
 
 from uivi._types import Key
 from uivi.estimators import SIVI, UIVI, AbstractEstimator, StickingTheLanding
@@ -16,12 +14,14 @@ from uivi.families import (
     NetGaussian,
     RawScale,
     SemiImplicit,
+    Standardised,
     StandardNormal,
     authors_init,
     small_init,
 )
 from uivi.optim import adam_cosine, paper_rmsprop
 from uivi.reverse import HMC, ISIR, AuthorsRule
+from uivi.starting import Start
 
 DEFAULT_STEPS = 6_000
 DEFAULT_RATE = 4e-3
@@ -29,28 +29,28 @@ FULL_COVARIANCE_UP_TO = 200
 
 
 def default_family(
-    key: Key, dim: int, *, start: Float[Array, "D"] | None = None, noise_dim: int | None = None
+    key: Key, dim: int, *, start: Start | None = None, noise_dim: int | None = None
 ) -> SemiImplicit:
     """Full covariance and a scale that varies with ε, on a network with a skip connection.
 
     Up to 200 dimensions z = shift + A w with w ~ N(μ(ε), diag(σ(ε)²)); above, w itself. The first
-    `min(dim, noise_dim)` coordinates of w start as 0.7 ε + 0.7 u, so q starts near N(start, I) with ε and z
-    well tied.
+    `min(dim, noise_dim)` coordinates of w start as 0.7 ε + 0.7 u, so q starts near N(0, I), or near `start`,
+    with ε and z well tied.
 
     Args:
         key: random key.
         dim: D.
-        start: where q starts, by default the origin.
+        start: where q starts and on which scale it is fitted, see `Standardised`.
         noise_dim: E, by default D, but at least 3 and at most 10.
     """
     noise_dim = min(max(dim, 3), 10) if noise_dim is None else noise_dim
     skip = 0.7 * jnp.eye(dim, noise_dim)
     net = MLP.create(key, noise_dim, 2 * dim, init=small_init, skip=skip)
-    if start is not None and dim > FULL_COVARIANCE_UP_TO:
-        bias = net.layers[-1].bias.at[:dim].set(start)
-        net = eqx.tree_at(lambda n: n.layers[-1].bias, net, bias)
-    inner = NetGaussian(net, jnp.full((dim,), -0.35))
-    conditional = inner if dim > FULL_COVARIANCE_UP_TO else Affine.create(inner, start)
+    conditional = NetGaussian(net, jnp.full((dim,), -0.35))
+    if dim <= FULL_COVARIANCE_UP_TO:
+        conditional = Affine.create(conditional)
+    if start is not None:
+        conditional = Standardised.create(conditional, start.loc, start.factor)
     return SemiImplicit(StandardNormal(noise_dim), conditional)
 
 

@@ -3,18 +3,21 @@
 from uivi.targets.base import AbstractGlobalTarget, AbstractSamplable, AbstractTarget, log_density_at
 from uivi.targets.data import Rows, minibatch
 from uivi.targets.density import Density
+from uivi.targets.program import AbstractProgram, Program
 from uivi.targets.regression import SoftmaxRegression
 from uivi.targets.toys import Banana, Multimodal, XShaped
 from uivi.targets.vae import BernoulliVAE
 
 __all__ = [
     "AbstractGlobalTarget",
+    "AbstractProgram",
     "AbstractSamplable",
     "AbstractTarget",
     "Banana",
     "BernoulliVAE",
     "Density",
     "Multimodal",
+    "Program",
     "Rows",
     "SoftmaxRegression",
     "XShaped",

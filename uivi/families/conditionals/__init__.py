@@ -5,6 +5,7 @@ from uivi.families.conditionals.base import AbstractConditional
 from uivi.families.conditionals.location_scale import Gaussian, Laplace, NetGaussian
 from uivi.families.conditionals.positive import Exponential, Gamma
 from uivi.families.conditionals.scales import AbstractScale, LogScale, RawScale
+from uivi.families.conditionals.standardised import Standardised
 from uivi.families.conditionals.user import Reparameterised
 
 __all__ = [
@@ -19,4 +20,5 @@ __all__ = [
     "NetGaussian",
     "RawScale",
     "Reparameterised",
+    "Standardised",
 ]

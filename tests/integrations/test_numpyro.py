@@ -1,0 +1,171 @@
+"""NumPyro models: the right density, draws in their own space, and clear refusals."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from jax.flatten_util import ravel_pytree
+
+import uivi
+from tests.helpers import assert_mean
+from uivi.integrations import numpyro as integration
+
+X = np.linspace(-1.0, 1.0, 12, dtype=np.float32)
+Y = (0.5 + 2.0 * X + np.sin(9 * X) / 5).astype(np.float32)
+
+
+def regression(x, y=None):
+    """Constrained, vector and deterministic sites, plates."""
+    scale = numpyro.sample("scale", dist.HalfNormal(2.0))
+    weights = numpyro.sample("weights", dist.Normal(0.0, 3.0).expand([2]).to_event(1))
+    mean = numpyro.deterministic("mean", weights[0] + weights[1] * x)
+    with numpyro.plate("rows", x.shape[0]):
+        numpyro.sample("y", dist.Normal(mean, scale), obs=y)
+
+
+def gaussian():
+    """Its posterior is known: N(1, 1/2)."""
+    z = numpyro.sample("z", dist.Normal(0.0, 1.0))
+    numpyro.sample("y", dist.Normal(z, 1.0), obs=jnp.asarray(2.0))
+
+
+@pytest.fixture(scope="module")
+def target():
+    return integration.target(regression, (X, Y))
+
+
+def test_names_and_sizes(target):
+    assert target.dim == 3
+    assert [target.coordinate(i) for i in range(3)] == ["scale", "weights[0]", "weights[1]"]
+    assert list(target.source.observed()) == ["y"]
+    assert target.source.dims["y"] == ["rows"]
+    np.testing.assert_array_equal(target.source.coords["rows"], np.arange(12))
+
+
+def test_the_density_has_its_jacobian(target):
+    """By hand: scale = exp(u), whose Jacobian is u."""
+    u, w = 0.3, np.array([0.2, -0.7])
+    scale = np.exp(u)
+    by_hand = (
+        dist.HalfNormal(2.0).log_prob(scale)
+        + u
+        + dist.Normal(0.0, 3.0).log_prob(w).sum()
+        + dist.Normal(w[0] + w[1] * X, scale).log_prob(Y).sum()
+    )
+    z = jnp.array([u, *w])
+    np.testing.assert_allclose(target.log_density(z), by_hand, rtol=1e-5)
+
+
+def test_draws_are_constrained_and_named(target):
+    draw = target.constrain(jnp.array([0.3, 0.2, -0.7]))
+    np.testing.assert_allclose(draw["scale"], np.exp(0.3), rtol=1e-6)
+    np.testing.assert_allclose(draw["mean"], 0.2 - 0.7 * X, rtol=1e-5)
+    assert set(draw) == {"scale", "weights", "mean"}
+
+
+def test_likelihood_and_predictions(target, getkey):
+    flat = jnp.array([[0.3, 0.2, -0.7], [-1.0, 0.5, 2.0]])
+    draws = jax.vmap(target.constrain)(flat)
+    likelihood = target.source.log_likelihood(draws)["y"]
+    assert likelihood.shape == (2, 12)
+    np.testing.assert_allclose(likelihood[1], dist.Normal(0.5 + 2.0 * X, np.exp(-1.0)).log_prob(Y), rtol=1e-4)
+    many = jax.tree.map(lambda v: jnp.repeat(v[1:], 4_000, 0), draws)
+    made = target.source.predict(getkey(), many)["y"]
+    assert_mean(made, 0.5 + 2.0 * X, max_stderr=0.01)
+    assert target.source.predict(getkey(), draws, X[:5])["y"].shape == (2, 5)
+
+
+def test_fit_finds_a_known_posterior(getkey):
+    """Recognised without arguments; by name in the result."""
+    posterior = uivi.fit(gaussian, key=getkey(), num_steps=1_500, progress=False)
+    draws = posterior.sample(getkey(), 20_000)["z"]
+    np.testing.assert_allclose(draws.mean(), 1.0, atol=0.03)
+    np.testing.assert_allclose(draws.var(), 0.5, atol=0.03)
+
+
+def test_a_posterior_of_a_model_is_saved_and_loaded(target, tmp_path, getkey):
+    settings = {"family": uivi.ExplicitGaussian.create(3), "num_steps": 3, "progress": False}
+    posterior = uivi.fit(regression, model_args=(X,), model_kwargs={"y": Y}, key=getkey(), **settings)
+    posterior.save(tmp_path / "model.uivi")
+    key = getkey()
+    loaded = uivi.load(tmp_path / "model.uivi")
+    with pytest.raises(ValueError, match="expected the model, to which this posterior belongs"):
+        loaded.sample(key, 3)
+    np.testing.assert_array_equal(loaded.sample_flat(key, 3), posterior.sample_flat(key, 3))
+    again = uivi.load(tmp_path / "model.uivi", target=target)
+    jax.tree.map(np.testing.assert_array_equal, again.sample(key, 3), posterior.sample(key, 3))
+    with pytest.raises(ValueError, match="expected the target of this posterior, of 3 dimensions, got 2"):
+        uivi.load(tmp_path / "model.uivi", target=uivi.targets.Banana())
+
+
+def test_the_start_is_finite(target, getkey):
+    start = target.source.start(getkey())
+    assert np.isfinite(target.log_density(ravel_pytree(start)[0]))
+
+
+def no_latent(y):
+    numpyro.sample("y", dist.Normal(0.0, 1.0), obs=y)
+
+
+def discrete(y):
+    label = numpyro.sample("label", dist.Bernoulli(0.3))
+    numpyro.sample("y", dist.Normal(label, 1.0), obs=y)
+
+
+def subsampled(y):
+    mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
+    with numpyro.plate("rows", 12, subsample_size=3) as rows:
+        numpyro.sample("y", dist.Normal(mean, 1.0), obs=y[rows])
+
+
+def with_param(y):
+    mean = numpyro.param("mean", 0.0)
+    z = numpyro.sample("z", dist.Normal(mean, 1.0))
+    numpyro.sample("y", dist.Normal(z, 1.0), obs=y)
+
+
+def wrong_shape(y):
+    weights = numpyro.sample("weights", dist.Normal(0.0, 1.0).expand([5]))
+    numpyro.sample("y", dist.Normal(jnp.ones((12, 4)) @ weights, 1.0), obs=y)
+
+
+def nan_likelihood(y):
+    z = numpyro.sample("z", dist.Normal(0.0, 1.0))
+    numpyro.sample("y", dist.Normal(z, 1.0), obs=jnp.log(y - 100.0))
+
+
+def improper(y):
+    numpyro.sample("free", dist.ImproperUniform(dist.constraints.real, (), ()))
+    z = numpyro.sample("z", dist.Normal(0.0, 1.0))
+    numpyro.sample("y", dist.Normal(z, 1.0), obs=y)
+
+
+BAD = {
+    "no latent": (no_latent, "expected at least one latent variable, got .*'y'"),
+    "discrete": (discrete, "expected continuous latent variables, got the discrete 'label' .Bernoulli"),
+    "subsampled": (subsampled, "expected whole plates, got 'rows' with 3 of 12"),
+    "param": (with_param, "expected no numpyro.param, got 'mean'"),
+    "wrong shape": (wrong_shape, "the model failed on its arguments .shapes ..12,.."),
+    "nan": (nan_likelihood, "expected a finite log density and gradient somewhere near the origin"),
+    "improper": (improper, "does not change with 'free'"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Out-of-support:UserWarning", "ignore:Site y:UserWarning")
+@pytest.mark.parametrize("name", BAD)
+def test_bad_models_are_refused(name, getkey):
+    model, words = BAD[name]
+    with pytest.raises(ValueError, match=words):
+        uivi.fit(model, model_args=(Y,), key=getkey(), num_steps=2, progress=False)
+
+
+def test_a_model_with_arguments_asks_for_them(getkey):
+    with pytest.raises(ValueError, match="a NumPyro model with arguments takes `model_args`"):
+        uivi.fit(regression, key=getkey())
+
+
+def test_arguments_of_a_model_beside_a_density_are_refused(getkey):
+    with pytest.raises(ValueError, match="expected `model_args` beside a model only"):
+        uivi.fit(lambda z: -z @ z, dim=2, model_args=(X,), key=getkey())

@@ -1,0 +1,65 @@
+"""Starts: rough moments are found where posteriors are narrow, correlated, flat or broken."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from uivi.starting import find_start
+
+COVARIANCE = np.array([[4.0, 1.9e-3], [1.9e-3, 1e-6]])
+PRECISION = np.linalg.inv(COVARIANCE)
+MEAN = np.array([3.0, -0.01])
+
+
+def narrow(z):
+    """Scales a thousand apart, correlation 0.95."""
+    return -0.5 * (z - MEAN) @ PRECISION.astype(np.float32) @ (z - MEAN)
+
+
+def two_modes(z):
+    left, right = (jax.scipy.stats.norm.logpdf(z, m, 1.0).sum() for m in (-2.5, 2.5))
+    return jnp.logaddexp(left, right)
+
+
+def points(dim, num=4):
+    return jax.random.uniform(jax.random.key(1), (num, dim), minval=-2.0, maxval=2.0)
+
+
+def covariance(start):
+    factor = np.asarray(start.factor)
+    return factor @ factor.T if factor.ndim == 2 else np.diag(factor**2)
+
+
+def test_moments_of_a_narrow_gaussian(getkey):
+    start = find_start(getkey(), narrow, points(2), full_up_to=10)
+    np.testing.assert_allclose((start.loc - MEAN) / np.sqrt(np.diag(COVARIANCE)), 0, atol=0.2)
+    np.testing.assert_allclose(covariance(start), COVARIANCE, rtol=0.1)
+
+
+def test_standard_deviations_where_the_covariance_is_too_large(getkey):
+    scale = jnp.array([10.0, 0.1, 1.0])
+    start = find_start(getkey(), lambda z: -0.5 * jnp.sum((z / scale) ** 2), points(3), full_up_to=2)
+    assert start.factor.shape == (3,)
+    np.testing.assert_allclose(start.factor, scale, rtol=0.3)
+
+
+def test_a_start_covers_modes_of_like_weight(getkey):
+    start = find_start(getkey(), two_modes, points(1, 8), full_up_to=10)
+    assert abs(start.loc[0]) < 2.0
+    assert 1.5 < start.factor[0, 0] < 4.0
+
+
+def test_a_mode_of_infinite_density_is_not_run_into(getkey):
+    """A funnel with its mode at v = -infinity."""
+    funnel = lambda z: -0.5 * (z[0] / 3) ** 2 - 0.5 * jnp.sum(z[1:] ** 2) * jnp.exp(-z[0]) - 4.5 * z[0]
+    start = find_start(getkey(), funnel, points(10), full_up_to=20)
+    assert abs(start.loc[0]) < 10
+    assert np.isfinite(start.elbo)
+
+
+@pytest.mark.parametrize("density", [lambda z: jnp.sum(z), lambda z: jnp.nan * jnp.sum(z)])
+def test_without_a_maximum_the_fit_starts_somewhere_finite(density, getkey):
+    start = find_start(getkey(), density, points(2), full_up_to=10)
+    assert np.all(np.isfinite(start.loc))
+    assert np.all(np.isfinite(start.factor))

@@ -1,0 +1,147 @@
+"""Where a fit starts: rough moments of the posterior, by Pathfinder and by Newton's method.
+
+They only set place and scale of the fit: see `families.Standardised`.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from blackjax.vi import pathfinder
+from jaxtyping import Array, Float
+
+from uivi._types import Key, Latent, Scalar
+
+NUM_MOMENTS = 2_000
+NUM_ELBO = 200
+MAX_ITERATIONS = 100
+LARGEST = 1e4
+"""Standard deviations are kept between 1 / LARGEST and LARGEST."""
+
+LogDensity = Callable[[Latent], Scalar]
+
+
+class Start(NamedTuple):
+    """A rough Gaussian approximation.
+
+    Attributes:
+        loc: its mean.
+        factor: the Cholesky factor of its covariance, or its standard deviations.
+        elbo: of it, in nats, from 200 draws; -inf where nothing was found.
+        name: of what found it.
+    """
+
+    loc: Float[Array, "D"]
+    factor: Float[Array, "D D"] | Float[Array, "D"]
+    elbo: float
+    name: str
+
+
+def find_start(key: Key, log_density: LogDensity, points: Float[Array, "K D"], *, full_up_to: int) -> Start:
+    """The candidate with the largest ELBO.
+
+    Pathfinder (Zhang et al. 2022) looks for it along a quasi-Newton path, so it does not run into a mode of
+    infinite density; Laplace's approximation, with exact second derivatives, is better where the posterior is
+    narrow in some direction. Both may fail: then the fit starts at the first of `points` on the scale one.
+
+    Args:
+        key: random key.
+        log_density: of one z.
+        points: where the paths begin.
+        full_up_to: the largest D for which the covariance is kept, above it the standard deviations.
+    """
+    path_key, elbo_key = jax.random.split(key)
+    dim = points.shape[1]
+    is_full = dim <= full_up_to
+    loc, factor = _pathfinder(path_key, log_density, points, is_full)
+    candidates = [
+        (points[0], jnp.eye(dim) if is_full else jnp.ones(dim), "origin"),
+        (loc, factor, "pathfinder"),
+    ]
+    if is_full:
+        begin = loc if np.all(np.isfinite(loc)) else points[0]
+        candidates.append((*_laplace(log_density, begin), "laplace"))
+    starts = [Start(a, b, float(_elbo(elbo_key, log_density, a, b)), name) for a, b, name in candidates]
+    usable = [s._replace(elbo=s.elbo if np.isfinite(s.elbo) else -np.inf) for s in starts]
+    return max(usable, key=lambda s: s.elbo)
+
+
+def _pathfinder(key: Key, log_density, points: Array, is_full: bool) -> tuple[Array, Array]:  # noqa: FBT001
+    """Mean and factor of the draws of all paths, each with the weight of its ELBO."""
+    # BlackJAX relies on JAX's ordinary promotion rules, which the user may have made strict.
+    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+        draws = _paths(key, log_density, points)
+    loc, scale = jnp.mean(draws, 0), jnp.clip(jnp.std(draws, 0), 1 / LARGEST, LARGEST)
+    if not is_full:
+        return loc, scale
+    whitened = (draws - loc[None]) / scale[None]
+    covariance = 0.999 * whitened.T @ whitened / NUM_MOMENTS + 0.001 * jnp.eye(points.shape[1])
+    return loc, scale[:, None] * jnp.linalg.cholesky(covariance)
+
+
+@eqx.filter_jit
+def _paths(key: Key, log_density, points: Float[Array, "K D"]) -> Float[Array, "M D"]:
+    path_key, draw_key = jax.random.split(key)
+
+    def path(start):
+        key, point = start
+        return pathfinder.approximate(key, log_density, point, 100, maxiter=MAX_ITERATIONS, maxls=50)[0]
+
+    # One after the other: side by side, BlackJAX's line search was seen not to end.
+    paths = jax.lax.map(path, (jax.random.split(path_key, points.shape[0]), points))
+    elbos = jnp.where(jnp.isfinite(paths.elbo), paths.elbo, -jnp.inf)
+    chosen_key, *keys = jax.random.split(draw_key, points.shape[0] + 1)
+    sample: Any = pathfinder.sample
+    draws = jax.vmap(lambda key, path: sample(key, path, NUM_MOMENTS)[0])(jnp.stack(keys), paths)
+    # Paths that end in modes of like weight share the draws: the start then covers both.
+    from_path = jax.random.categorical(chosen_key, elbos, shape=(NUM_MOMENTS,))
+    return draws[from_path, jnp.arange(NUM_MOMENTS)]
+
+
+def _laplace(log_density: LogDensity, start: Float[Array, "D"]) -> tuple[Array, Array]:
+    """Mode and curvature by damped Newton steps; the linear algebra is NumPy's, in float64."""
+    derivatives = eqx.filter_jit(
+        lambda z: (log_density(z), jax.grad(log_density)(z), jax.hessian(log_density)(z))
+    )
+    evaluate = lambda z: [np.asarray(x, np.float64) for x in derivatives(jnp.asarray(z, start.dtype))]
+    z, damping = np.asarray(start, np.float64), 1e-3
+    value, gradient, hessian = evaluate(z)
+    if not np.all(np.isfinite(hessian)):
+        return start, jnp.full((start.shape[0], start.shape[0]), jnp.nan, start.dtype)
+    for _ in range(MAX_ITERATIONS):
+        step = _factor(hessian, damping)
+        step = step @ (step.T @ gradient)
+        new = evaluate(z + step)
+        if all(np.all(np.isfinite(x)) for x in new) and new[0] > value:
+            gain, z, damping = new[0] - value, z + step, max(damping / 10, 1e-9)
+            value, gradient, hessian = new
+            if gain < 1e-4:
+                break
+        else:
+            damping *= 10
+            if damping > 1e9:
+                break
+    covariance = (lambda f: f @ f.T)(_factor(hessian, 0.0))
+    scale = np.clip(np.sqrt(np.diag(covariance)), 1 / LARGEST, LARGEST)
+    unit = covariance / np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
+    factor = scale[:, None] * np.linalg.cholesky(unit + 1e-6 * np.eye(len(z)))
+    return jnp.asarray(z, start.dtype), jnp.asarray(factor, start.dtype)
+
+
+def _factor(hessian: np.ndarray, damping: float) -> np.ndarray:
+    """F with F Fᵀ the inverse of minus the Hessian, whose eigenvalues are made positive."""
+    scale = np.sqrt(np.maximum(np.abs(np.diag(hessian)), 1 / LARGEST**2))
+    values, vectors = np.linalg.eigh(-hessian / np.outer(scale, scale))
+    values = np.maximum(np.abs(values), 1e-7) + damping
+    return (vectors / np.sqrt(values)) / scale[:, None]
+
+
+@eqx.filter_jit
+def _elbo(key: Key, log_density, loc: Array, factor: Array) -> Scalar:
+    noise = jax.random.normal(key, (NUM_ELBO, loc.shape[0]), loc.dtype)
+    draws = loc[None] + (noise @ factor.T if factor.ndim == 2 else noise * factor[None])
+    entropy = jnp.sum(jnp.log(jnp.diag(factor) if factor.ndim == 2 else factor))
+    return jnp.mean(jax.vmap(log_density)(draws)) + entropy + 0.5 * loc.shape[0] * jnp.log(2 * jnp.pi * jnp.e)
