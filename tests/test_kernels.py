@@ -72,9 +72,9 @@ def assert_same(moves: Moves, expected: Moves, tolerance: float) -> None:
 @pytest.mark.parametrize(
     ("shape", "num_leapfrog", "tiling"),
     [
-        ((1, 21, 3, 70, 5), 2, Tiling(rows=8, held=2, resident=1, num_warps=4)),
-        ((2, 19, 17, 100, 33), 1, Tiling(rows=16, held=7, resident=7)),
-        ((2, 5, 10, 200, 10), 2, None),
+        ((1, 37, 3, 70, 5), 2, Tiling(chunk=64, num_warps=4)),
+        ((2, 35, 17, 100, 33), 1, Tiling(rows=32)),
+        ((2, 5, 10, 200, 10), 2, Tiling()),
     ],
 )
 def test_kernel_equals_the_reference(shape, num_leapfrog, tiling, interpret, getkey):
@@ -92,17 +92,12 @@ def test_kernel_equals_the_reference(shape, num_leapfrog, tiling, interpret, get
 
 @needs_triton
 def test_energies_have_the_accuracy_of_float32(interpret, getkey):
-    """Interpreted, "tf32x3" is float32. 17 bits would miss by 5e-3.
-
-    The last force may differ where it rounds to its other neighbour.
-    """
+    """Interpreted, "tf32x3" is float32; and the trajectories are the same. 17 bits would miss by 5e-3."""
     inputs = stiff_inputs(getkey(), (1, 32, 10, 200, 10), step=0.015)
     cheap, exact = (interpret(lane(inputs), 1, energy=energy).probability for energy in ("f16x3", "tf32x3"))
     visible = (exact > 0.01) & (exact < 1)
     assert np.sum(visible) > 10
-    gap = np.abs(np.log(cheap[visible]) - np.log(exact[visible]))
-    assert np.median(gap) < 3e-4
-    assert np.max(gap) < 2e-3
+    np.testing.assert_allclose(np.log(cheap[visible]), np.log(exact[visible]), atol=5e-4)
 
 
 def test_rounded_force_costs_little_acceptance(getkey):
@@ -234,11 +229,8 @@ def test_force_beyond_the_range_of_float16_is_rejected(energy, interpret, getkey
     assert np.any(moves.accepted[0, 1])
 
 
-def test_more_chains_than_processors_take_larger_tiles(getkey):
-    inputs = jax.eval_shape(lambda key: make_inputs(key, (1, 100, 10, 200, 10)), getkey())
-    lanes = lambda number: jax.tree.map(lambda a: jax.ShapeDtypeStruct((number, *a.shape), a.dtype), inputs)
-    tilings = [_tiling(lanes(number), "f16x3") for number in (1, 10, 11)]
-    assert tilings == [Tiling(8, 13, 12), Tiling(8, 13, 12), Tiling(16, 6, 2)]
+def test_more_chains_than_processors_take_larger_tiles():
+    assert [_tiling(lanes, 100).rows for lanes in (1, 18, 19, 32)] == [16, 16, 32, 32]
 
 
 def test_sizes_that_do_not_fit_are_refused(getkey):

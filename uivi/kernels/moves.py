@@ -4,9 +4,7 @@ A leapfrog step with any force field keeps volume and is reversible: the error o
 acceptance, never exactness. So the forces use float16 products with float32 sums. Not bfloat16: where σ is
 small against the location, 8 bits of the location are a good part of σ, and the force is noise. Float16
 has 11 bits, and its range suffices: activations are far below 65504, and the backward pass is scaled.
-The energies, which decide acceptance, take one forward pass a move, and that one is accurate. The force at the
-same place goes back from it: so the ends of a trajectory have another force field than the points between,
-whichever end it starts from, and it stays reversible.
+The energies, which decide acceptance, take one forward pass a move, and that one is accurate.
 """
 
 import importlib.util
@@ -24,34 +22,26 @@ from uivi.kernels.types import MoveInputs, Moves
 ENERGIES = ("f16x3", "tf32x3")
 LOW_SCALE = 2048.0
 """Of the weights' low pieces: `SCALE` of `triton_network`."""
-STEP = 16
-"""Units a step of a product with w2: `STEP` of `triton_network`."""
 MOST = {"E": 64, "D": 64, "H": 256}
 """The largest sizes that fit on the chip; `misfit` has the whole rule."""
 NUM_PROCESSORS = 132
 """Of an H100 or H200. Each holds one program at a time."""
-SHARED_MEMORY = 227 * 1024
-"""Bytes a program."""
-NUM_STAGES = 3
-"""Steps of w2 in flight where an energy reads it from L2."""
 
 
 class Tiling(NamedTuple):
     """How the work is cut up. The moves do not depend on it beyond rounding.
 
-    w2 is on the chip in steps of 16 units: forward, backward, and the low piece, which only energies use.
-
     Attributes:
-        rows: chains a program: 8 or 16.
-        held: steps of w2's forward form in registers; the others, and its backward form, are in shared memory.
-        resident: steps of its low piece in shared memory; energies read the others from L2.
-        num_warps: 4 or 8; each has 16 or 32 units.
+        rows: chains a program: 16 or 32.
+        chunk: columns of w2 that the energy reads at a time, 32 or 64; half of them for "tf32x3".
+        num_warps: most warps a program: 4 or 8.
+        num_stages: chunks in flight.
     """
 
-    rows: int
-    held: int
-    resident: int
+    rows: int = 16
+    chunk: int = 32
     num_warps: int = 8
+    num_stages: int = 3
 
 
 class KernelCall(NamedTuple):
@@ -131,7 +121,10 @@ def kernel_call(lanes: MoveInputs, num_leapfrog: int, energy: str, tiling: Tilin
     """The launch for inputs with a leading lane axis."""
     num_lanes, num_moves, num_chains, noise_dim = lanes.momenta.shape
     latent_dim, width = lanes.w3.shape[1:]
-    tiling = tiling or _tiling(lanes, energy)
+    # The tensor cores want sizes of at least 16, and that of each warp's units too.
+    padded_width = max(64, _power_of_two(width))
+    tiling = tiling or _tiling(num_lanes, num_chains)
+    tiling = tiling._replace(num_warps=min(tiling.num_warps, padded_width // 16))
     constants = {
         "N": num_chains,
         "T": num_moves,
@@ -139,16 +132,15 @@ def kernel_call(lanes: MoveInputs, num_leapfrog: int, energy: str, tiling: Tilin
         "E": noise_dim,
         "H": width,
         "D": latent_dim,
-        "NOISE": _padded(noise_dim),
-        "WIDTH": _padded(width, 64),
-        "LATENT": _padded(latent_dim),
+        "NOISE": max(16, _power_of_two(noise_dim)),
+        "WIDTH": padded_width,
+        "LATENT": max(16, _power_of_two(latent_dim)),
         "ROWS": tiling.rows,
-        "HELD": tiling.held,
-        "RESIDENT": tiling.resident,
+        "CHUNK": tiling.chunk if energy == "f16x3" else tiling.chunk // 2,
         "G": tiling.num_warps,
         "ENERGY": energy,
     }
-    arrays = (*lanes, _halves(lanes))
+    arrays = (*lanes[:7], _two_pieces(lanes.w2), *lanes[7:])
     positions = jax.ShapeDtypeStruct(lanes.momenta.shape, jnp.float32)
     scalars = jax.ShapeDtypeStruct(lanes.uniforms.shape, jnp.float32)
     grid = (num_lanes, -(-num_chains // tiling.rows))
@@ -167,44 +159,27 @@ def _launch(call: KernelCall) -> Moves:
         grid=call.grid,
         name="uivi_moves",
         num_warps=call.tiling.num_warps,
-        num_stages=NUM_STAGES,
+        num_stages=call.tiling.num_stages,
         **call.constants,
     )
     return Moves(*outputs)
 
 
-def _halves(lanes: MoveInputs) -> Float[Array, "L P"]:
-    """The float16 weights of each lane: two pieces of w2 = high + low / LOW_SCALE, to 22 bits; w1; w3."""
+def _two_pieces(weight: Float[Array, "L H H"]) -> Float[Array, "L 2 H H"]:
+    """Two float16 matrices, high and low, with weight = high + low / LOW_SCALE to 22 bits."""
     # XLA may drop a cast to float16 and back; it must keep this.
-    high = jax.lax.reduce_precision(lanes.w2, exponent_bits=5, mantissa_bits=10)
-    parts = (high, (lanes.w2 - high) * LOW_SCALE, lanes.w1, lanes.w3)
-    return jnp.concatenate([part.reshape(part.shape[0], -1) for part in parts], 1).astype(jnp.float16)
+    high = jax.lax.reduce_precision(weight, exponent_bits=5, mantissa_bits=10)
+    return jnp.stack([high, (weight - high) * LOW_SCALE], 1).astype(jnp.float16)
 
 
-def _tiling(lanes: MoveInputs, energy: str) -> Tiling:
-    """8 chains a program while all programs run at once, else 16: a program's time does not double."""
-    num_lanes, num_chains, noise_dim = lanes.eps.shape
-    latent_dim, width = lanes.w3.shape[1:]
-    rows = 8 if num_lanes * -(-num_chains // 8) <= NUM_PROCESSORS else 16
-    padded_width = _padded(width, 64)
-    # The tensor cores want 16 units of each warp.
-    num_warps = min(8, padded_width // 16)
-    features = _padded(noise_dim) + _padded(latent_dim)
-    scratch = 4 * rows * max(padded_width, num_warps * features)
-    num_steps = -(-width // STEP)
-    num_shared = (SHARED_MEMORY - scratch - 2 * features * padded_width) // (2 * STEP * padded_width)
-    # An energy that reads w2 from L2 reads two steps ahead, into shared memory.
-    num_ahead = 2 if energy == "f16x3" else 4
-    held = num_steps if rows == 8 else max(num_steps // 2, 2 * num_steps + num_ahead - num_shared)
-    room = num_shared - (2 * num_steps - held)
-    # A single step needs no reading ahead.
-    resident = min(room, num_steps) if room >= num_steps - 1 else room - num_ahead
-    return Tiling(rows, held, resident, num_warps)
+def _tiling(num_lanes: int, num_chains: int) -> Tiling:
+    """16 chains a program while all programs run at once, else 32: a program's time hardly grows."""
+    num_programs = num_lanes * -(-num_chains // 16)
+    return Tiling(rows=16 if num_programs <= NUM_PROCESSORS else 32)
 
 
-def _padded(size: int, least: int = STEP) -> int:
-    """A power of two."""
-    return max(least, 1 << (size - 1).bit_length())
+def _power_of_two(size: int) -> int:
+    return 1 << (size - 1).bit_length()
 
 
 def _check(inputs: MoveInputs, num_leapfrog: int, energy: str) -> None:

@@ -8,8 +8,7 @@ from jaxtyping import Array, Float
 
 from uivi.kernels.types import MoveInputs, Moves
 
-Force = Callable[..., Float[Array, "N E"]]
-"""Of ε and `is_end`: whether ε is an end of the trajectory."""
+Force = Callable[[Float[Array, "N E"]], Float[Array, "N E"]]
 
 
 def log_density(inputs: MoveInputs, eps: Float[Array, "N E"]) -> Float[Array, "N"]:
@@ -31,22 +30,20 @@ def reference_moves(inputs: MoveInputs, num_leapfrog: int, force: Force | None =
             is reversible, so the invariant distribution stays exact: the energies decide.
     """
 
-    def gradient(eps, *, is_end):
-        return force(eps, is_end=is_end) if force else jax.grad(lambda x: jnp.sum(log_density(inputs, x)))(eps)
+    def gradient(eps):
+        return force(eps) if force else jax.grad(lambda x: jnp.sum(log_density(inputs, x)))(eps)
 
-    def leapfrog(carry, *, is_end):
+    def leapfrog(_, carry):
         eps, momentum, gradient_now = carry
         momentum = momentum + 0.5 * inputs.step * gradient_now
         eps = eps + inputs.step * momentum
-        gradient_now = gradient(eps, is_end=is_end)
+        gradient_now = gradient(eps)
         return eps, momentum + 0.5 * inputs.step * gradient_now, gradient_now
 
     def move(carry, noise):
         eps, gradient_now, value = carry
         momentum, uniform = noise
-        inner = lambda _, carry: leapfrog(carry, is_end=False)
-        end = jax.lax.fori_loop(0, num_leapfrog - 1, inner, (eps, momentum, gradient_now))
-        end = leapfrog(end, is_end=True)
+        end = jax.lax.fori_loop(0, num_leapfrog, leapfrog, (eps, momentum, gradient_now))
         end_value = log_density(inputs, end[0])
         gain = end_value - value + 0.5 * jnp.sum(momentum**2 - end[1] ** 2, -1)
         probability = jnp.exp(jnp.minimum(jnp.where(jnp.isfinite(gain), gain, -jnp.inf), 0.0))
@@ -57,5 +54,5 @@ def reference_moves(inputs: MoveInputs, num_leapfrog: int, force: Force | None =
         bad = (~jnp.isfinite(end_value)).astype(value.dtype)
         return (eps, gradient_now, value), Moves(eps, probability, accept.astype(value.dtype), bad)
 
-    start = (inputs.eps, gradient(inputs.eps, is_end=True), log_density(inputs, inputs.eps))
+    start = (inputs.eps, gradient(inputs.eps), log_density(inputs, inputs.eps))
     return jax.lax.scan(move, start, (inputs.momenta, inputs.uniforms))[1]
