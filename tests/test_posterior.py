@@ -206,3 +206,24 @@ def test_load_refuses_other_files(explicit, tmp_path):
     archive.write(tmp_path / "checkpoint", {"kind": "checkpoint"}, {})
     with pytest.raises(uivi.ArchiveError, match="expected a uivi posterior file"):
         uivi.load(tmp_path / "checkpoint")
+
+
+def test_reweighted_draws_are_those_of_the_posterior(getkey):
+    """q = N(0, 1.5² I), p = N((0.5, -0.5), I): k-hat is small, so resampling recovers p."""
+    family = uivi.ExplicitGaussian.create(2, 1.5)
+    target = uivi.targets.Density(lambda z: -0.5 * ((z[0] - 0.5) ** 2 + (z[1] + 0.5) ** 2), 2)
+    wide = uivi.Posterior(family, jnp.zeros(2), uivi.Status.DONE, {}, 0.0, target, uivi.Explicit(), ())
+    draws = np.asarray(wide.sample(getkey(), 20_000, reweight=True))
+    assert draws.shape == (20_000, 2)
+    np.testing.assert_allclose(draws.mean(0), [0.5, -0.5], atol=0.06)
+    assert np.all(draws.std(0) < 1.25)
+    plain = np.asarray(wide.sample(getkey(), 20_000))
+    assert np.all(np.abs(plain.std(0) - 1.5) < 0.05)
+
+
+def test_reweighting_says_when_it_cannot_help(getkey):
+    narrow = uivi.ExplicitGaussian.create(2, 0.2)
+    target = uivi.targets.Density(lambda z: -0.5 * jnp.sum(z**2), 2)
+    posterior = uivi.Posterior(narrow, jnp.zeros(2), uivi.Status.DONE, {}, 0.0, target, uivi.Explicit(), ())
+    with pytest.warns(UserWarning, match="k-hat of the importance weights is .* above 0.7"):
+        posterior.sample(getkey(), 500, reweight=True)

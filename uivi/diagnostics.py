@@ -99,12 +99,24 @@ def _compare(
 
 
 def pareto_k(log_weights: Float[Array, "S"]) -> float:
-    """k-hat of Pareto-smoothed importance sampling (Vehtari et al. 2024), through arviz-stats."""
-    finite = np.asarray(log_weights, np.float64)
-    if finite.size < 25 or not np.all(np.isfinite(finite)):
-        return float("inf")
-    if np.ptp(finite) < 1e-12:
-        return float("-inf")
+    """k-hat of Pareto-smoothed importance sampling (Vehtari et al. 2024)."""
+    return smoothed_weights(log_weights)[1]
+
+
+def smoothed_weights(log_weights: Float[Array, "S"]) -> tuple[np.ndarray, float]:
+    """Pareto-smoothed log weights, normalised, and k-hat; through arviz-stats.
+
+    Weights that cannot be smoothed (few, equal or not finite ones) come back as they are, with a k-hat of
+    infinity, or of -infinity if they are equal.
+    """
+    given = np.asarray(log_weights, np.float64)
+    plain = np.where(np.isfinite(given), given, -np.inf)
+    with np.errstate(invalid="ignore"):
+        plain = plain - np.logaddexp.reduce(plain)
+    if given.size < 25 or not np.all(np.isfinite(given)):
+        return plain, float("inf")
+    if np.ptp(given) < 1e-12:
+        return plain, float("-inf")
     with np.errstate(all="ignore"):  # a tail of equal weights divides by zero in its fit
-        _, k = array_stats.psislw(finite.max() - finite)  # it takes log likelihoods: minus log weights
-    return float(k) if np.isfinite(k) else float("inf")
+        smooth, k = array_stats.psislw(given.max() - given)  # it takes log likelihoods: minus log weights
+    return (smooth, float(k)) if np.isfinite(k) else (plain, float("inf"))

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import pathlib
+import warnings
 from typing import Any
 
 import equinox as eqx
@@ -12,13 +13,16 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
-from uivi import _checks, _serial, archive, diagnosis
+from uivi import _checks, _serial, archive, bounds, diagnosis, diagnostics
 from uivi._types import Key, Status
 from uivi.diagnosis import Diagnosis
 from uivi.estimators.base import AbstractEstimator
 from uivi.families.base import AbstractFamily
 from uivi.targets.base import AbstractTarget
 from uivi.targets.program import Program
+
+OVERSAMPLING = 4
+"""Draws of q for each reweighted one."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -53,7 +57,9 @@ class Posterior:
         """D, the size of the flat z."""
         return self.family.dim
 
-    def sample(self, key: Key, num_draws: int, context: Array | None = None) -> PyTree:
+    def sample(
+        self, key: Key, num_draws: int, context: Array | None = None, *, reweight: bool = False
+    ) -> PyTree:
         """Independent draws, stacked on a leading axis: shape (num_draws, D), or the structure of `init`.
 
         Of a model, they are its variables by name, in their own (constrained) space.
@@ -62,8 +68,14 @@ class Posterior:
             key: random key.
             num_draws: how many.
             context: of an amortised posterior: one image, shape (C,).
+            reweight: bring the draws nearer to the posterior: `OVERSAMPLING` times as many are drawn from q and
+                thinned by Pareto-smoothed importance weights. Needs the target, and a k-hat below 0.7.
         """
-        z = self.sample_flat(key, num_draws, context)
+        z = self._resampled(key, num_draws) if reweight else self.sample_flat(key, num_draws, context)
+        return self.structured(z)
+
+    def structured(self, z: Float[Array, "S D"]) -> PyTree:
+        """Flat draws in the structure of `sample`."""
         if isinstance(self.target, Program):
             return _constrained(self.target, z)
         if self.is_program:
@@ -82,6 +94,44 @@ class Posterior:
             expected = f"a context of shape ({size},)" if size else "no context"
             raise ValueError(f"expected {expected} for this posterior, got {given}")
         return _sample(self.family, key, _checks.positive_int("num_draws", num_draws), context)
+
+    def evaluate(self, key: Key, num_draws: int, num_mixing: int = diagnosis.NUM_MIXING) -> bounds.Evaluated:
+        """Independent flat draws of q with log p (unnormalised) and log q, over- and underestimated.
+
+        Args:
+            key: random key.
+            num_draws: how many.
+            num_mixing: proposals of ε for each log q.
+        """
+        if self.target is None or self._is_amortised:
+            raise ValueError(
+                "expected a posterior with its log density and without context: densities of draws need the "
+                "target that was fitted, pass it to uivi.load(path, target=...)"
+            )
+        fitted = None if self.estimator is None else self.estimator.fitted_proposal(self.est_state)
+        return bounds.evaluate(_checks.prng_key(key), self.family, self.target, num_draws, num_mixing, fitted)
+
+    def to_arviz(self, key: Key, num_draws: int = 1_000, **options: Any) -> Any:
+        """Draws as ArviZ's DataTree (InferenceData before ArviZ 1): see `uivi.integrations.arviz.to_arviz`."""
+        from uivi.integrations.arviz import to_arviz
+
+        return to_arviz(self, key, num_draws, **options)
+
+    def _resampled(self, key: Key, num_draws: int) -> Float[Array, "S D"]:
+        """Importance resampling without replacement."""
+        draw_key, pick_key = jax.random.split(_checks.prng_key(key))
+        number = OVERSAMPLING * _checks.positive_int("num_draws", num_draws)
+        evaluated = self.evaluate(draw_key, number)
+        weights, k = diagnostics.smoothed_weights(evaluated.log_p - evaluated.log_q_high)
+        if not k < 0.7:
+            warnings.warn(
+                f"k-hat of the importance weights is {k:.2f}, above 0.7: do not trust reweighted draws; "
+                "see posterior.check()",
+                stacklevel=3,
+            )
+        # Gumbel's trick: the largest keys are draws without replacement.
+        gumbel = jax.random.gumbel(pick_key, (number,))
+        return evaluated.z[jax.lax.top_k(jnp.asarray(weights, gumbel.dtype) + gumbel, num_draws)[1]]
 
     def check(self, key: Key | None = None) -> Diagnosis:
         """May the draws be used? Bounds, mixing, k-hat, a verdict and what to change.

@@ -1,0 +1,69 @@
+"""ArviZ export: groups, shapes, names; the numbers are those of the posterior."""
+
+import jax
+import numpy as np
+import pytest
+
+import uivi
+from tests.integrations.test_numpyro import X, Y, regression
+from tests.tiny import explicit_settings, implicit_settings, log_density
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    settings = {"family": uivi.ExplicitGaussian.create(3), "num_steps": 300, "progress": False}
+    return uivi.fit(regression, model_args=(X, Y), key=jax.random.key(0), **settings)
+
+
+@pytest.fixture(scope="module")
+def tree(fitted):
+    return fitted.to_arviz(jax.random.key(1), 50)
+
+
+def test_groups_of_a_model(tree):
+    assert set(tree.children) == {
+        "posterior", "unconstrained_posterior", "sample_stats", "log_likelihood", "posterior_predictive",
+        "observed_data",
+    }  # fmt: skip
+    assert tree["posterior"]["weights"].shape == (1, 50, 2)
+    assert set(tree["posterior"].data_vars) == {"scale", "weights", "mean"}
+    assert tree["log_likelihood"]["y"].shape == tree["posterior_predictive"]["y"].shape == (1, 50, 12)
+    assert tree["posterior_predictive"]["y"].dims == ("chain", "draw", "rows")
+    np.testing.assert_array_equal(tree["observed_data"]["y"], Y)
+
+
+def test_the_numbers_belong_together(tree, fitted):
+    unconstrained = tree["unconstrained_posterior"]["scale"].values[0]
+    np.testing.assert_allclose(np.exp(unconstrained), tree["posterior"]["scale"].values[0], rtol=1e-5)
+    stats = tree["sample_stats"]
+    np.testing.assert_array_equal(stats["log_q_lower"], stats["log_q_upper"])  # an explicit family
+    np.testing.assert_allclose(np.exp(stats["log_weight"].values).sum(), 1.0, rtol=1e-6)
+    flat = np.concatenate(
+        [unconstrained[:, None], tree["unconstrained_posterior"]["weights"].values[0]], axis=1
+    )
+    expected = [fitted.target.log_density(jax.numpy.asarray(z)) for z in flat[:3]]
+    np.testing.assert_allclose(stats["log_p"].values[0, :3], expected, rtol=1e-5)
+
+
+def test_parts_can_be_left_out(fitted):
+    tree = fitted.to_arviz(jax.random.key(1), 5, log_likelihood=False, predictive=False)
+    assert not {"log_likelihood", "posterior_predictive"} & set(tree.children)
+
+
+def test_other_structures():
+    plain = uivi.fit(log_density, 2, key=jax.random.key(0), **implicit_settings(3))
+    tree = plain.to_arviz(jax.random.key(1), 30)
+    assert tree["posterior"]["z"].shape == (1, 30, 2)
+    assert np.all(tree["sample_stats"]["log_q_lower"] <= tree["sample_stats"]["log_q_upper"] + 1)
+    nested = {"a": np.zeros(1, np.float32), "b": [np.zeros(1, np.float32)]}
+    named = lambda z: log_density(jax.numpy.concatenate([z["a"], z["b"][0]]))
+    tree = uivi.fit(named, init=nested, key=jax.random.key(0), **explicit_settings(3)).to_arviz(
+        jax.random.key(1), 7
+    )
+    assert tree["posterior"]["a"].shape == tree["posterior"]["b_0"].shape == (1, 7, 1)
+
+
+def test_densities_need_the_target(fitted, tmp_path):
+    fitted.save(tmp_path / "a.uivi")
+    with pytest.raises(ValueError, match="expected a posterior with its log density"):
+        uivi.load(tmp_path / "a.uivi").to_arviz(jax.random.key(0))

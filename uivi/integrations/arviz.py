@@ -1,0 +1,106 @@
+"""Posteriors for ArviZ: `posterior.to_arviz(key)`; ArviZ 1 (arviz-base) or 0.2x."""
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from uivi import diagnostics
+from uivi._types import Key
+from uivi.targets.program import Program
+
+if TYPE_CHECKING:
+    from uivi.posterior import Posterior
+
+Group = dict[str, np.ndarray]
+
+
+def to_arviz(
+    posterior: "Posterior",
+    key: Key,
+    num_draws: int = 1_000,
+    *,
+    log_likelihood: bool = True,
+    predictive: bool = True,
+) -> Any:
+    """Independent draws with their densities, as one chain.
+
+    Groups: posterior; unconstrained_posterior; sample_stats with `log_p` (unnormalised), `log_q_lower` and
+    `log_q_upper` (log q from below and from above in expectation) and `log_weight` (Pareto-smoothed,
+    normalised); of a model also log_likelihood, posterior_predictive and observed_data. The draws are not a
+    Markov chain: R-hat and effective sample sizes of them say nothing about the fit, `posterior.check()` does.
+
+    Args:
+        posterior: with its target.
+        key: random key.
+        num_draws: how many.
+        log_likelihood: whether to evaluate every observation at every draw.
+        predictive: whether to draw new observations.
+    """
+    draw_key, predict_key = jax.random.split(key)
+    evaluated = posterior.evaluate(draw_key, num_draws)
+    draws = posterior.structured(evaluated.z)
+    weights, k = diagnostics.smoothed_weights(evaluated.log_p - evaluated.log_q_high)
+    groups: dict[str, Group] = {
+        "posterior": _chain(_named(draws)),
+        "unconstrained_posterior": _chain({"z": np.asarray(evaluated.z)}),
+        "sample_stats": _chain(
+            {
+                "log_p": np.asarray(evaluated.log_p),
+                "log_q_lower": np.asarray(evaluated.log_q_low),
+                "log_q_upper": np.asarray(evaluated.log_q_high),
+                "log_weight": weights,
+            }
+        ),
+    }
+    dims: dict[str, list[str]] = {}
+    coords: dict[str, Any] = {}
+    if isinstance(posterior.target, Program):
+        source = posterior.target.source
+        dims, coords = source.dims, source.coords
+        latent = {name: draws[name] for name in source.example}
+        groups["unconstrained_posterior"] = _chain(_named(jax.vmap(posterior.target.unflatten)(evaluated.z)))
+        if log_likelihood:
+            groups["log_likelihood"] = _chain(source.log_likelihood(latent))
+        if predictive:
+            groups["posterior_predictive"] = _chain(source.predict(predict_key, latent))
+        groups["observed_data"] = source.observed()
+    filled = {name: group for name, group in groups.items() if group}
+    return _convert(filled, dims, coords, {"inference_library": "uivi", "pareto_k": k})
+
+
+def _named(draws: PyTree) -> Group:
+    """Arrays by name: z for a plain vector, the path of a leaf in other structures."""
+    leaves = jax.tree_util.tree_flatten_with_path(draws)[0]
+    name = lambda path: "_".join(str(getattr(p, "key", getattr(p, "idx", p))) for p in path) or "z"  # noqa: E731
+    return {name(path): np.asarray(leaf) for path, leaf in leaves}
+
+
+def _chain(group: Group) -> Group:
+    """With a leading axis of one chain."""
+    return {name: np.asarray(value)[None] for name, value in group.items()}
+
+
+def _convert(groups: dict[str, Group], dims: dict, coords: dict, attrs: dict[str, Any]) -> Any:
+    try:
+        import arviz_base
+    except ImportError:
+        return _convert_legacy(groups, dims, coords, attrs)
+    # Transforms may change the shape of a variable: its axes belong to the constrained one.
+    plain = arviz_base.from_dict({"unconstrained_posterior": groups.pop("unconstrained_posterior")})
+    tree = arviz_base.from_dict(groups, dims=dims, coords=coords)
+    tree["unconstrained_posterior"] = plain["unconstrained_posterior"]
+    tree["posterior"].attrs.update(attrs)
+    return tree
+
+
+def _convert_legacy(groups: dict[str, Group], dims: dict, coords: dict, attrs: dict[str, Any]) -> Any:
+    try:
+        import arviz
+    except ImportError as error:
+        raise ImportError("expected ArviZ to be installed: pip install arviz-base (or arviz)") from error
+    convert: Any = vars(arviz)["from_dict"]
+    data = convert(**groups, dims=dims, coords=coords)
+    data.posterior.attrs.update(attrs)
+    return data
