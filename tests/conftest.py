@@ -14,6 +14,8 @@ install_import_hook("uivi", "beartype.beartype")
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+# Calls queued behind one another were seen to hang JAX 0.10.2 on two cores: each is waited for.
+jax.config.update("jax_cpu_enable_async_dispatch", False)  # noqa: FBT003
 # The suite compiles much and runs little: this takes a third off its time.
 jax.config.update("jax_disable_most_optimizations", True)  # noqa: FBT003
 

@@ -72,11 +72,11 @@ def gradients(loss, guide, keys):
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_the_gradient_is_that_of_the_closed_form(name, loss, getkey):
     guide = prepared(SAMPLERS[name])
-    losses, grads = gradients(loss, guide, jax.random.split(getkey(), 20_000))
+    losses, grads = gradients(loss, guide, jax.random.split(getkey(), 8_000))
     expected = jax.grad(exact_loss)(guide._flat, guide._unflatten, guide._static)
     # i-SIR's ε′ still depends on ε a little.
     bias = 0.0 if name == "exact" else 0.03
-    assert_mean(np.asarray(grads), np.asarray(expected[:NUM_PARAMETERS]), max_stderr=0.08, bias=bias)
+    assert_mean(np.asarray(grads), np.asarray(expected[:NUM_PARAMETERS]), max_stderr=0.12, bias=bias)
     value = float(exact_loss(guide._flat, guide._unflatten, guide._static))
     error = 4 * float(losses.std()) / np.sqrt(losses.size)
     assert value - error < float(losses.mean()) < value + error + 0.1  # an upper bound, and a close one
@@ -95,7 +95,7 @@ def test_a_sampler_that_stays_at_its_start_is_noticed(getkey):
             )
 
     guide = prepared(Stuck())
-    grads = gradients(Trace_ELBO(), guide, jax.random.split(getkey(), 20_000))[1]
+    grads = gradients(Trace_ELBO(), guide, jax.random.split(getkey(), 8_000))[1]
     assert_not_mean(
         np.asarray(grads), np.asarray(jax.grad(exact_loss)(guide._flat, guide._unflatten, guide._static))
     )
