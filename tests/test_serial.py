@@ -35,6 +35,9 @@ def logistic_log_prob(z, parameters):
 
 CONDITIONALS = {
     "Affine": lambda: uivi.Affine.create(uivi.Gaussian(net(), uivi.LogScale.create(2))),
+    "Standardised": lambda: uivi.Standardised.create(
+        uivi.Gaussian(net(), uivi.LogScale.create(2)), jnp.ones(2), jnp.array([[2.0, 0.0], [1.0, 3.0]])
+    ),
     "Exponential": lambda: uivi.Exponential(net()),
     "Gamma": lambda: uivi.Gamma(net(4)),
     "Gaussian": lambda: uivi.Gaussian(net(context_dim=2), uivi.RawScale.create(2)),
