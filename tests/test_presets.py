@@ -26,7 +26,7 @@ def test_the_default_family_grows_with_dim(dim, noise_dim, getkey):
 def test_the_default_family_starts_near_a_normal_at_start(dim, getkey):
     loc = 500 + jnp.arange(dim, dtype=float) / dim
     factor = 100 * (jnp.ones(dim) if dim > presets.FULL_COVARIANCE_UP_TO else jnp.eye(dim))
-    family = presets.default_family(getkey(), dim, start=Start(loc, factor, 0.0, "test"))
+    family = presets.default_family(getkey(), dim, start=Start(loc, factor))
     z = np.asarray(draws(family, getkey()))
     np.testing.assert_allclose(z.mean(0), loc, atol=50)
     np.testing.assert_allclose(z[:, :3].std(0), 100, atol=35)

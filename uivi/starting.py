@@ -3,6 +3,7 @@
 They only set place and scale of the fit: see `families.Standardised`.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ import numpy as np
 from blackjax.vi import pathfinder
 from jaxtyping import Array, Float
 
+from uivi._promotion import ordinary_promotion
 from uivi._types import Key, Latent, Scalar
 
 NUM_MOMENTS = 2_000
@@ -30,14 +32,14 @@ class Start(NamedTuple):
     Attributes:
         loc: its mean.
         factor: the Cholesky factor of its covariance, or its standard deviations.
-        elbo: of it, in nats, from 200 draws; -inf where nothing was found.
+        elbo: of it, in nats, from 200 draws; -inf where nothing was found, NaN if it is not known.
         name: of what found it.
     """
 
     loc: Float[Array, "D"]
     factor: Float[Array, "D D"] | Float[Array, "D"]
-    elbo: float
-    name: str
+    elbo: float = math.nan
+    name: str = "given"
 
 
 def find_start(key: Key, log_density: LogDensity, points: Float[Array, "K D"], *, full_up_to: int) -> Start:
@@ -71,8 +73,7 @@ def find_start(key: Key, log_density: LogDensity, points: Float[Array, "K D"], *
 
 def _pathfinder(key: Key, log_density, points: Array, is_full: bool) -> tuple[Array, Array]:  # noqa: FBT001
     """Mean and factor of the draws of all paths, each with the weight of its ELBO."""
-    # BlackJAX relies on JAX's ordinary promotion rules, which the user may have made strict.
-    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+    with ordinary_promotion():
         draws = _paths(key, log_density, points)
     loc, scale = jnp.mean(draws, 0), jnp.clip(jnp.std(draws, 0), 1 / LARGEST, LARGEST)
     if not is_full:
@@ -124,10 +125,11 @@ def _laplace(log_density: LogDensity, start: Float[Array, "D"]) -> tuple[Array, 
             damping *= 10
             if damping > 1e9:
                 break
-    covariance = (lambda f: f @ f.T)(_factor(hessian, 0.0))
-    scale = np.clip(np.sqrt(np.diag(covariance)), 1 / LARGEST, LARGEST)
-    unit = covariance / np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
-    factor = scale[:, None] * np.linalg.cholesky(unit + 1e-6 * np.eye(len(z)))
+    root = _factor(hessian, 0.0)
+    sd = np.linalg.norm(root, axis=1)
+    unit = root / sd[:, None]
+    correlation = np.linalg.cholesky(unit @ unit.T + 1e-6 * np.eye(len(z)))
+    factor = np.clip(sd, 1 / LARGEST, LARGEST)[:, None] * correlation
     return jnp.asarray(z, start.dtype), jnp.asarray(factor, start.dtype)
 
 

@@ -24,7 +24,7 @@ from numpyro.infer.reparam import LocScaleReparam, Reparam
 from benchmarks.models import MODELS, Model
 
 KEPT_DRAWS = 4_000
-KEPT_NUMBERS = 1_000_000
+KEPT_NUMBERS = 500_000
 DENSE_LIMIT = 200
 ROUND_LIMIT = 10.0
 CHECK_LIMIT = 4.5

@@ -13,15 +13,16 @@ from numpyro.infer import SVI, RenyiELBO, Trace_ELBO, TraceGraph_ELBO, TraceMean
 
 import uivi
 from tests.helpers import assert_mean, assert_not_mean
+from uivi._promotion import ordinary_promotion
 from uivi.families import LinearGaussian
 from uivi.integrations.autoguide import AutoUIVI
 from uivi.reverse import ISIR, Exact, FromMixing
 
 
 @pytest.fixture(autouse=True)
-def ordinary_promotion():
+def numpyro_rules():
     """NumPyro needs it."""
-    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+    with ordinary_promotion():
         yield
 
 

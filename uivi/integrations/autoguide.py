@@ -1,5 +1,6 @@
 """`AutoUIVI`: a semi-implicit guide for users of NumPyro's SVI."""
 
+import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -71,7 +72,7 @@ class AutoUIVI(AutoContinuous):
         key = jax.random.key(0)
         family = self._given
         if family is None:
-            start = Start(self._init_latent, jnp.full((self.latent_dim,), self._init_scale), 0.0, "autoguide")
+            start = Start(self._init_latent, jnp.full((self.latent_dim,), self._init_scale))
             family = presets.default_family(key, self.latent_dim, start=start)
         if family.dim != self.latent_dim:
             raise ValueError(
@@ -120,9 +121,7 @@ class SemiImplicitDistribution(dist.Distribution):
 
     def sample_with_intermediates(self, key: Key, sample_shape: tuple[int, ...] = ()):
         """Draws of z, with the ε that made them and the seeds of their reverse draws."""
-        count = 1
-        for size in sample_shape:
-            count *= size
+        count = math.prod(sample_shape)
         draw_key, seed_key = jax.random.split(key)
         draws = jax.vmap(lambda k: self.family.sample(k))(jax.random.split(draw_key, count))
         seeds = jax.random.bits(seed_key, (count,))

@@ -1,7 +1,6 @@
 """NumPyro models: `uivi.fit(model, model_args=(x, y), key=key)`."""
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -9,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from uivi import _checks
+from uivi._promotion import ordinary_promotion
 from uivi._types import Key, Scalar
 from uivi.targets.program import AbstractProgram, Named, Program
 
@@ -105,7 +105,7 @@ class NumPyroProgram(AbstractProgram):
     def _trial(self, key: Key) -> dict[str, dict]:
         started = handlers.substitute(handlers.seed(self.model, key), substitute_fn=STARTS)
         try:
-            with _ordinary_promotion():
+            with ordinary_promotion():
                 return handlers.trace(started).get_trace(*self.args, **self.kwargs)
         except Exception as error:
             shapes = [getattr(x, "shape", type(x).__name__) for x in (*self.args, *self.kwargs.values())]
@@ -116,7 +116,7 @@ class NumPyroProgram(AbstractProgram):
 
     def _initialise(self, key: Key):
         try:
-            with _ordinary_promotion():
+            with ordinary_promotion():
                 return initialize_model(
                     key, self.model, init_strategy=STARTS, model_args=self.args, model_kwargs=self.kwargs
                 )
@@ -126,13 +126,6 @@ class NumPyroProgram(AbstractProgram):
                 "space, found none in 100 tries: look for NaN in the data, for observations outside a "
                 f"distribution's support, and for impossible parameters\n{error}"
             ) from error
-
-
-@contextlib.contextmanager
-def _ordinary_promotion() -> Iterator[None]:
-    """NumPyro relies on JAX's ordinary promotion rules, which the user may have made strict."""
-    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
-        yield
 
 
 def _is_observed(site: dict) -> bool:

@@ -1,11 +1,10 @@
 """Conditionals q(z|ε)."""
 
-from uivi.families.conditionals.affine import Affine
+from uivi.families.conditionals.affine import Affine, Standardised
 from uivi.families.conditionals.base import AbstractConditional
 from uivi.families.conditionals.location_scale import Gaussian, Laplace, NetGaussian
 from uivi.families.conditionals.positive import Exponential, Gamma
 from uivi.families.conditionals.scales import AbstractScale, LogScale, RawScale
-from uivi.families.conditionals.standardised import Standardised
 from uivi.families.conditionals.user import Reparameterised
 
 __all__ = [

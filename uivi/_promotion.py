@@ -1,0 +1,13 @@
+"""JAX's promotion rules, as other libraries need them."""
+
+import contextlib
+from collections.abc import Iterator
+
+import jax
+
+
+@contextlib.contextmanager
+def ordinary_promotion() -> Iterator[None]:
+    """BlackJAX and NumPyro rely on JAX's ordinary promotion rules, which the user may have made strict."""
+    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+        yield
