@@ -7,7 +7,8 @@ from uivi.experiments.vae_task import VaeTask
 from uivi.presets import vae as preset
 
 STEPS = preset.PAPER_STEPS
-DEFAULT_STEPS = 200_000
+DEFAULT_STEPS = 150_000
+"""Chosen on held-out images (`benchmarks.vae_search`); then all training images are fitted."""
 CHOSEN_ON = "heldout_student"
 
 
@@ -16,8 +17,7 @@ def _paper(family, estimator, quick: int = 1_000) -> Recipe:
 
 
 def _default(family, estimator, quick: int = 300) -> Recipe:
-    optimizer, decoder = preset.default_optimizer, preset.default_decoder
-    return Recipe(family, estimator, optimizer, DEFAULT_STEPS, quick, decoder, CHOSEN_ON)
+    return Recipe(family, estimator, preset.default_optimizer, DEFAULT_STEPS, quick, preset.default_decoder)
 
 
 RECIPES = {

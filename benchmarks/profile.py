@@ -1,0 +1,74 @@
+"""Which kernels an update of a GPU consists of: `python -m benchmarks.profile vae "uivi, default"`.
+
+Traces some updates with JAX's profiler and prints, for each kernel, how often an update runs it and how long it takes; then the
+time in which no kernel ran. Without arguments: every case of `uivi bench`.
+"""
+
+import collections
+import gzip
+import json
+import pathlib
+import sys
+import tempfile
+import time
+
+import jax
+
+from uivi import loop
+from uivi.bench.cases import Case, cases
+from uivi.experiments.running import UPDATE_PRECISION
+
+UPDATES = 50
+MOST_ROWS = 40
+
+
+def kernels(folder: pathlib.Path) -> list[tuple[str, float]]:
+    """Name and microseconds of every kernel of the newest trace in `folder`."""
+    path = max(folder.rglob("*.trace.json.gz"), key=lambda p: p.stat().st_mtime)
+    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    streams = {
+        (e["pid"], e["tid"])
+        for e in events
+        if e.get("name") == "thread_name" and "Stream" in str(e["args"].get("name", ""))
+    }
+    return [
+        (e["name"], float(e["dur"])) for e in events if e.get("ph") == "X" and (e["pid"], e["tid"]) in streams
+    ]
+
+
+def profile(case: Case) -> None:
+    """Print the table of one case."""
+    method, state = case.start(UPDATE_PRECISION)
+    state, _ = loop.run(method, state, UPDATES)
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        state, _ = loop.run(method, state, UPDATES)
+        times.append(1e6 * (time.perf_counter() - began) / UPDATES)
+    with tempfile.TemporaryDirectory() as folder:
+        with jax.profiler.trace(folder):
+            loop.run(method, state, UPDATES)
+        seen = kernels(pathlib.Path(folder))
+    count, total = collections.Counter(), collections.Counter()
+    for name, duration in seen:
+        count[name] += 1
+        total[name] += duration
+    busy = sum(total.values()) / UPDATES
+    launches = sum(count.values()) / UPDATES
+    print(
+        f"== {case.problem}, {case.method}: {min(times):.0f} µs an update untraced, {launches:.0f} kernels, {busy:.0f} µs busy"
+    )
+    for name, duration in total.most_common(MOST_ROWS):
+        print(f"{duration / UPDATES:8.2f} µs {count[name] / UPDATES:7.2f} times  {name[:110]}")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    problem, method = (sys.argv[1:] + ["", ""])[:2]
+    for case in cases():
+        if case.problem.startswith(problem) and case.method.startswith(method):
+            profile(case)
+
+
+if __name__ == "__main__":
+    main()
