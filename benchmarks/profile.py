@@ -1,7 +1,7 @@
 """Which kernels an update of a GPU consists of: `python -m benchmarks.profile vae "uivi, default"`.
 
-Traces some updates with JAX's profiler and prints, for each kernel, how often an update runs it and how long it takes; then the
-time in which no kernel ran. Without arguments: every case of `uivi bench`.
+Traces some updates with JAX's profiler and prints, for each kernel, how often an update runs it and how long
+it takes. Without arguments: every case of `uivi bench`.
 """
 
 import collections
@@ -49,16 +49,16 @@ def profile(case: Case) -> None:
         with jax.profiler.trace(folder):
             loop.run(method, state, UPDATES)
         seen = kernels(pathlib.Path(folder))
-    count, total = collections.Counter(), collections.Counter()
+    count: dict[str, int] = collections.defaultdict(int)
+    total: dict[str, float] = collections.defaultdict(float)
     for name, duration in seen:
         count[name] += 1
         total[name] += duration
     busy = sum(total.values()) / UPDATES
     launches = sum(count.values()) / UPDATES
-    print(
-        f"== {case.problem}, {case.method}: {min(times):.0f} µs an update untraced, {launches:.0f} kernels, {busy:.0f} µs busy"
-    )
-    for name, duration in total.most_common(MOST_ROWS):
+    print(f"== {case.problem}, {case.method}: {min(times):.0f} µs an update untraced,", end=" ")
+    print(f"{launches:.0f} kernels, {busy:.0f} µs busy")
+    for name, duration in sorted(total.items(), key=lambda item: -item[1])[:MOST_ROWS]:
         print(f"{duration / UPDATES:8.2f} µs {count[name] / UPDATES:7.2f} times  {name[:110]}")
     sys.stdout.flush()
 

@@ -233,14 +233,14 @@ def test_averaged_parameters_are_judged_and_chosen():
     driven = run(make_state(method=AVERAGED), 12, AVERAGED, monitors=(monitor,), keep_best="height")
     assert isinstance(driven.state.opt_state, AveragedState)
     state, _ = loop.run(AVERAGED, make_state(method=AVERAGED), 8)
-    average = np.asarray(state.opt_state.average[0].encoder)
+    average = encoder(loop.averaged(state))
     assert not np.allclose(average, encoder(state), atol=1e-3)
     np.testing.assert_array_equal(monitor.seen[1][1], average)
     np.testing.assert_array_equal(encoder(driven.chosen), average)
     # Training goes on from the parameters, not from their average.
     assert driven.best is not None
     np.testing.assert_array_equal(encoder(driven.best.state), encoder(state))
-    last = np.asarray(driven.state.opt_state.average[0].encoder)
+    last = encoder(loop.averaged(driven.state))
     np.testing.assert_array_equal(monitor.seen[2][1], last)
 
 
@@ -249,7 +249,7 @@ def test_averages_of_stacked_fits():
     driven = run(loop.stack(states), 6, AVERAGED)
     chosen = loop.unstack(driven.chosen)
     for state, last in zip(chosen, loop.unstack(driven.state), strict=True):
-        np.testing.assert_array_equal(encoder(state), np.asarray(last.opt_state.average[0].encoder))
+        np.testing.assert_array_equal(encoder(state), encoder(loop.averaged(last)))
 
 
 def test_without_an_average_the_state_is_itself():

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, PyTree
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, PyTree
 
 from uivi import _checks
 
@@ -71,12 +72,11 @@ def paper_rmsprop(
     rates = {"network": network_rate, "scale": scale_rate, "log_scale": scale_rate, "model": model_rate}
     groups = {}
     for name, rate in rates.items():
-        schedule = optax.exponential_decay(
-            _checks.positive_float(f"{name}_rate", rate), decay_every, decay, staircase=True
-        )
-        parts = [scale_by_paper_rmsprop(), optax.scale_by_learning_rate(schedule)]
-        groups[name] = optax.chain(*parts, *([keep_above(floor)] if name == "scale" else []))
-    return optax.partition(groups, label_parameters)
+        scaled = optax.scale_by_learning_rate(_checks.positive_float(f"{name}_rate", rate))
+        groups[name] = optax.chain(scaled, keep_above(floor)) if name == "scale" else scaled
+    fall = optax.exponential_decay(1.0, decay_every, decay, staircase=True)
+    shared = optax.flatten(optax.chain(scale_by_paper_rmsprop(), optax.scale_by_schedule(fall)))
+    return optax.chain(shared, optax.partition(groups, label_parameters))
 
 
 def label_parameters(params: PyTree) -> PyTree:
@@ -94,11 +94,11 @@ def label_parameters(params: PyTree) -> PyTree:
 
 
 class AveragedState(NamedTuple):
-    """The inner optimiser's state and the running average of the parameters."""
+    """The inner optimiser's state and the running average of the parameters, as one vector."""
 
     inner: PyTree
     count: Array
-    average: PyTree
+    average: Float[Array, "P"]
 
 
 def averaged(inner: optax.GradientTransformation, decay: float = 0.999) -> optax.GradientTransformation:
@@ -111,7 +111,7 @@ def averaged(inner: optax.GradientTransformation, decay: float = 0.999) -> optax
         raise ValueError(f"expected `decay` between 0 and 1, got {decay}")
 
     def init(params):
-        return AveragedState(inner.init(params), jnp.zeros((), jnp.int32), params)
+        return AveragedState(inner.init(params), jnp.zeros((), jnp.int32), ravel_pytree(params)[0])
 
     def update(updates, state, params=None):
         if params is None:
@@ -119,23 +119,11 @@ def averaged(inner: optax.GradientTransformation, decay: float = 0.999) -> optax
         updates, inner_state = inner.update(updates, state.inner, params)
         count = state.count.astype(float)
         keep = jnp.minimum(decay, (1 + count) / (10 + count))
-        blend = lambda a, p, u: a + (1 - keep).astype(p.dtype) * (p + u - a)  # noqa: E731
-        average = jax.tree.map(blend, state.average, params, updates)
+        now = ravel_pytree(params)[0] + ravel_pytree(updates)[0]
+        average = state.average + (1 - keep).astype(now.dtype) * (now - state.average)
         return updates, AveragedState(inner_state, state.count + 1, average)
 
     return optax.GradientTransformation(init, update)
-
-
-def clip_by_norm(largest: float) -> optax.GradientTransformation:
-    """Scale the updates down to a global norm of at most `largest`: one reduction, not one for each leaf."""
-
-    def update(updates, state, params=None):
-        del params
-        norm = jnp.sqrt(jnp.sum(jnp.concatenate([jnp.ravel(u) ** 2 for u in jax.tree.leaves(updates)])))
-        factor = jnp.where(norm > largest, largest / norm, 1.0)
-        return jax.tree.map(lambda u: u * factor.astype(u.dtype), updates), state
-
-    return optax.GradientTransformation(lambda params: optax.EmptyState(), update)
 
 
 def adam_cosine(
@@ -164,4 +152,5 @@ def adam_cosine(
         schedule = lambda count: plain(count) * jnp.minimum((count + 1) / warmup, 1.0)  # noqa: E731
     decay = [optax.add_decayed_weights(weight_decay)] if weight_decay else []
     parts = [optax.scale_by_adam(b2=b2), *decay, optax.scale_by_learning_rate(schedule)]
-    return optax.chain(clip_by_norm(clip), *parts)
+    # On one vector: a GPU runs a few kernels, not a few for each array.
+    return optax.flatten(optax.chain(optax.clip_by_global_norm(clip), *parts))

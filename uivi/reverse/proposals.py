@@ -154,6 +154,10 @@ class Learned(AbstractProposal):
         if not 0 < self.prior_share < 1:
             raise ValueError(f"expected `prior_share` between 0 and 1, got {self.prior_share}")
 
+    @property
+    def _optimizer(self) -> optax.GradientTransformation:
+        return optax.flatten(optax.adam(self.learning_rate))
+
     def init(self, key: Key, family: SemiImplicit) -> LearnedState:
         """A fresh network with the proposal near N(0, I)."""
         inputs = family.dim + family.context_dim
@@ -161,7 +165,7 @@ class Learned(AbstractProposal):
         net = MLP.create(key, inputs, outputs, width=self.width, depth=self.depth, init=he_init)
         last = net.layers[-1]
         net = eqx.tree_at(lambda n: n.layers[-1].weight, net, 0.1 * last.weight)
-        opt_state = optax.adam(self.learning_rate).init(eqx.filter(net, eqx.is_inexact_array))
+        opt_state = self._optimizer.init(eqx.filter(net, eqx.is_inexact_array))
         return LearnedState(net, jnp.zeros(inputs), jnp.ones(inputs), jnp.zeros(()), opt_state)
 
     def at(
@@ -181,7 +185,7 @@ class Learned(AbstractProposal):
             return -jnp.mean(jax.vmap(one)(inputs, draws.eps))
 
         grads = jax.grad(loss)(state.net)
-        updates, opt_state = optax.adam(self.learning_rate).update(grads, state.opt_state)
+        updates, opt_state = self._optimizer.update(grads, state.opt_state)
         net = eqx.apply_updates(state.net, updates)
         rate = jnp.maximum(1.0 / (state.count + 2.0), 0.01)
         mean = state.mean + rate * (jnp.mean(inputs, 0) - state.mean)

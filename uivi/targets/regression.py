@@ -91,8 +91,10 @@ class SoftmaxRegression(AbstractTarget):
 
     def logits(self, z: Latent, x: Float[Array, "R F"]) -> Float[Array, "R K"]:
         """Unnormalised log probabilities of the classes."""
-        weights = z.reshape(-1, self.num_classes)
-        return x @ weights[:-1].astype(x.dtype) + weights[-1][None].astype(x.dtype)
+        weights = z.reshape(-1, self.num_classes).astype(x.dtype)
+        # Else a GPU may sum the gradient of each bias over the rows in a single thread.
+        weights, biases = jax.lax.optimization_barrier((weights[:-1], weights[-1]))
+        return x @ weights + biases[None]
 
     def log_likelihoods(self, z: Latent, batch: Batch) -> Float[Array, "R"]:
         """Log p(y|x, z) of each row."""
