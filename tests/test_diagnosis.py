@@ -14,7 +14,7 @@ from uivi import diagnosis
 from uivi._types import Status
 from uivi.bounds import BoundValue
 from uivi.diagnosis import Diagnosis, Verdict, judged
-from uivi.diagnostics import Mixing
+from uivi.diagnostics import Mixing, MomentGaps
 from uivi.targets import Density
 
 GOOD = Diagnosis(
@@ -45,6 +45,8 @@ FOUND = {
     "skipped": (dataclasses.replace(GOOD, skipped=50.0), "50 of 0 updates had a gradient that was not finite"),
     "no bound": (changed("lower", mean=math.nan), "the ELBO is only known to nan nats"),
     "heavy tails": (dataclasses.replace(GOOD, pareto_k_lower=0.9), "k-hat 0.90 is above 0.7"),
+    "mean off": (dataclasses.replace(GOOD, gaps=MomentGaps(0.3, 0.05, 0.05, 0.02)), "mean of q is off by 0.30"),
+    "sd off": (dataclasses.replace(GOOD, gaps=MomentGaps(0.05, 0.15, 0.05, 0.02)), "of q is off by 15 %"),
     "no k-hat": (dataclasses.replace(GOOD, pareto_k_lower=math.inf), "k-hat inf is above 0.7"),
 }  # fmt: skip
 
@@ -54,6 +56,8 @@ MILD = {"dependent", "wide", "skipped"}
 
 def test_a_good_fit_gets_no_advice():
     assert judged(GOOD, {}).advice == ()
+    for gaps in (MomentGaps(0.09, 0.09, 0.01, 0.01), MomentGaps(0.15, 0.15, 0.06, 0.06)):
+        assert judged(dataclasses.replace(GOOD, gaps=gaps), {}).advice == ()
     without_sampler = dataclasses.replace(GOOD, mixing=None)
     assert judged(without_sampler, {}).verdict is Verdict.GOOD
 
@@ -102,7 +106,13 @@ def test_the_text_shows_what_is_known():
     assert "reverse" not in str(dataclasses.replace(GOOD, mixing=None))
 
 
-@pytest.mark.parametrize("found", [GOOD, dataclasses.replace(GOOD, mixing=None, advice=("a", "b"))])
+@pytest.mark.parametrize(
+    "found",
+    [
+        GOOD,
+        dataclasses.replace(GOOD, mixing=None, advice=("a", "b"), gaps=MomentGaps(0.1, 0.2, 0.3, 0.4)),
+    ],
+)
 def test_json_round_trip(found):
     again = Diagnosis.from_json(json.loads(json.dumps(found.to_json())))
     assert str(again) == str(found)

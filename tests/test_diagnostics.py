@@ -108,3 +108,29 @@ def test_pareto_k_of_a_non_finite_weight_is_infinite(bad):
 def test_pareto_k_of_too_few_weights_is_infinite_and_of_equal_weights_minus_infinite():
     assert diagnostics.pareto_k(jnp.arange(24.0)) == np.inf
     assert diagnostics.pareto_k(jnp.full((100,), -3.0)) == -np.inf
+
+
+def gaps_of(key, shift, scale, num_draws=4_000):
+    """q = N(0, I₃); the posterior differs in its last coordinate: N(shift, scale²)."""
+    z = np.asarray(jax.random.normal(key, (num_draws, 3)), np.float64)
+    last = scipy.stats.norm(shift, scale).logpdf(z[:, 2])
+    return diagnostics.moment_gaps(jnp.asarray(z), jnp.asarray(last - scipy.stats.norm.logpdf(z[:, 2])))
+
+
+@pytest.mark.parametrize(("shift", "scale"), [(0.2, 1.0), (0.0, 0.85), (-0.15, 0.9), (0.0, 1.15)])
+def test_moment_gaps_are_those_of_the_posterior(shift, scale, getkey):
+    """Within their standard errors, which are right: over many keys, z-scores have a spread of one."""
+    found = [gaps_of(key, shift, scale) for key in jax.random.split(getkey(), 40)]
+    mean, sd, mean_stderr, sd_stderr = np.array(found).T
+    if shift:
+        assert_mean(mean, abs(shift) / scale, max_stderr=0.01)
+        assert 0.7 < np.std(mean) / np.mean(mean_stderr) < 1.4
+    if scale != 1:
+        assert_mean(sd, abs(1 / scale - 1), max_stderr=0.01)
+        assert 0.7 < np.std(sd) / np.mean(sd_stderr) < 1.4
+
+
+def test_draws_of_the_posterior_itself_have_no_gaps(getkey):
+    found = gaps_of(getkey(), 0.0, 1.0)
+    assert found.mean < 1e-6
+    assert found.sd < 1e-6

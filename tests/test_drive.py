@@ -47,7 +47,7 @@ class Interrupter(Reporter):
     def __init__(self, step, times=1):
         self.step, self.times, self.told = step, times, []
 
-    def update(self, step, rate, bound):
+    def update(self, step, total, rate, bound):
         self.told.append((step, rate, bound))
         if step == self.step:
             for _ in range(self.times):

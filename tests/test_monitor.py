@@ -197,7 +197,7 @@ class Interrupter(Reporter):
     def __init__(self, step):
         self.step = step
 
-    def update(self, step, rate, bound):
+    def update(self, step, total, rate, bound):
         if step == self.step:
             os.kill(os.getpid(), signal.SIGINT)
 

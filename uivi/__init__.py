@@ -49,6 +49,7 @@ from uivi.reverse import (
     Importance,
     Learned,
 )
+from uivi.stopping import Rounds
 
 __version__ = "0.1.0"
 
@@ -92,6 +93,7 @@ __all__ = [
     "RawScale",
     "Reparameterised",
     "ReverseDraws",
+    "Rounds",
     "SemiImplicit",
     "StandardNormal",
     "Standardised",

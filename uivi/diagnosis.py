@@ -8,10 +8,10 @@ from typing import Any
 import jax
 from jaxtyping import PyTree
 
-from uivi import bounds, diagnostics
+from uivi import bounds, diagnostics, stopping
 from uivi._types import Key, Status
 from uivi.bounds import BoundValue
-from uivi.diagnostics import Mixing
+from uivi.diagnostics import Mixing, MomentGaps
 from uivi.estimators.base import AbstractEstimator
 from uivi.estimators.uivi import UIVI
 from uivi.families.base import AbstractFamily
@@ -20,6 +20,8 @@ from uivi.targets.base import AbstractTarget
 
 NUM_DRAWS = 2_048
 NUM_MIXING = 512
+MOST_OFF = 0.1
+"""Error of a mean, in standard deviations, or of a standard deviation, in parts of it, of a good fit."""
 
 
 class Verdict(enum.IntEnum):
@@ -47,6 +49,7 @@ class Diagnosis:
         pareto_k_upper: k-hat of p/q with log q underestimated (the estimate of `upper`).
         nonfinite: rejected proposals and densities that were not finite, over the fit.
         skipped: updates skipped because their gradient was not finite.
+        gaps: between the moments of q and those of its draws reweighted to the posterior (unconstrained space).
         verdict: whether to use the draws.
         advice: what was found and what to change, empty when all is well.
     """
@@ -59,6 +62,7 @@ class Diagnosis:
     pareto_k_upper: float
     nonfinite: float
     skipped: float
+    gaps: MomentGaps | None = None
     verdict: Verdict = Verdict.GOOD
     advice: tuple[str, ...] = ()
 
@@ -86,6 +90,12 @@ class Diagnosis:
             f"{self.pareto_k_upper:.2f} (log q from below)",
             f"  non-finite       {self.nonfinite:.0f} proposals rejected, {self.skipped:.0f} updates skipped",
         ]
+        if self.gaps:
+            g = self.gaps
+            lines += [
+                f"  mean off by      {g.mean:.3f} ± {g.mean_stderr:.3f} sd at worst, by its importance weights",
+                f"  sd off by        {g.sd:.3f} ± {g.sd_stderr:.3f} of it at worst",
+            ]
         return "\n".join(lines + [f"  advice           {a}" for a in self.advice or ("none",)])
 
     def to_json(self) -> dict[str, Any]:
@@ -97,6 +107,7 @@ class Diagnosis:
             "lower": self.lower._asdict(),
             "upper": self.upper._asdict(),
             "mixing": self.mixing and self.mixing._asdict(),
+            "gaps": self.gaps and self.gaps._asdict(),
         }
 
     @classmethod
@@ -107,6 +118,7 @@ class Diagnosis:
             "lower": BoundValue(**value["lower"]),
             "upper": BoundValue(**value["upper"]),
             "mixing": value["mixing"] and Mixing(**value["mixing"]),
+            "gaps": value.get("gaps") and MomentGaps(**value["gaps"]),
             "verdict": Verdict(value["verdict"]),
             "advice": tuple(value["advice"]),
         }
@@ -139,6 +151,7 @@ def diagnose(
         pareto_k_upper=diagnostics.pareto_k(evaluated.log_p - evaluated.log_q_low),
         nonfinite=_total(history, "nonfinite"),
         skipped=float(sum(history.get("skipped", [0]))),
+        gaps=diagnostics.moment_gaps(evaluated.z, evaluated.log_p - evaluated.log_q_high),
     )
     return judged(found, history)
 
@@ -190,9 +203,14 @@ def _findings(found: Diagnosis, history: dict[str, list[Any]]) -> list[tuple[Ver
             f"k-hat {found.pareto_k_lower:.2f} is above 0.7: q differs from the posterior, if only in tails; "
             "a longer fit, a larger noise_dim, a wider net or another parameterisation may help",
         )
-    drift = _drift(history)
+    elif found.gaps and (off := _off(found.gaps)):
+        note(
+            Verdict.BAD,
+            f"its importance weights say that {off}: take sample(..., reweight=True), or raise num_steps",
+        )
+    drift, when = _drift(history)
     if drift > 0.1:
-        words = f"the bound still rose by {drift:.2f} nats over the last fifth: raise num_steps"
+        words = f"the bound still rose by {drift:.2f} nats over {when}: raise num_steps"
         note(Verdict.CARE if drift < 1 else Verdict.BAD, words)
     updates = max(history.get("step") or [0])
     if found.skipped > max(5, 0.01 * updates):
@@ -201,11 +219,24 @@ def _findings(found: Diagnosis, history: dict[str, list[Any]]) -> list[tuple[Ver
     return findings
 
 
-def _drift(history: dict[str, list[Any]]) -> float:
-    """Rise of the recorded bound over the last fifth of the records, less two standard errors."""
+def _off(gaps: MomentGaps) -> str:
+    """Which moment of q is off by more than a tenth, beyond chance; empty if none is."""
+    found = []
+    if gaps.mean > MOST_OFF and gaps.mean > 3 * gaps.mean_stderr:
+        found.append(f"a mean of q is off by {gaps.mean:.2f} standard deviations")
+    if gaps.sd > MOST_OFF and gaps.sd > 3 * gaps.sd_stderr:
+        found.append(f"a standard deviation of q is off by {100 * gaps.sd:.0f} %")
+    return " and ".join(found)
+
+
+def _drift(history: dict[str, list[Any]]) -> tuple[float, str]:
+    """Rise of the recorded bound over the last round or fifth of the updates, less two standard errors."""
+    rounds = stopping.rise(history)
+    if rounds is not None:
+        return rounds[0] - 2 * rounds[1], "the last round"
     rows = zip(history.get("elbo_lower", []), history.get("elbo_lower_stderr", []), strict=False)
     known = [(a, b) for a, b in rows if a is not None and b is not None]
     if len(known) < 10:
-        return 0.0
+        return 0.0, ""
     (before, stderr_before), (after, stderr_after) = known[-1 - len(known) // 5], known[-1]
-    return after - before - 2 * math.hypot(stderr_before, stderr_after)
+    return after - before - 2 * math.hypot(stderr_before, stderr_after), "the last fifth"

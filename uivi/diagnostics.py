@@ -120,3 +120,39 @@ def smoothed_weights(log_weights: Float[Array, "S"]) -> tuple[np.ndarray, float]
     with np.errstate(all="ignore"):  # a tail of equal weights divides by zero in its fit
         smooth, k = array_stats.psislw(given.max() - given)  # it takes log likelihoods: minus log weights
     return (smooth, float(k)) if np.isfinite(k) else (plain, float("inf"))
+
+
+class MomentGaps(NamedTuple):
+    """By how much the moments of q differ from those of the reweighted draws: the worst coordinate.
+
+    Attributes:
+        mean: |difference of means| over the reweighted standard deviation.
+        sd: |ratio of standard deviations - 1|.
+        mean_stderr: standard error of `mean`.
+        sd_stderr: standard error of `sd`.
+    """
+
+    mean: float
+    sd: float
+    mean_stderr: float
+    sd_stderr: float
+
+
+def moment_gaps(z: Float[Array, "S D"], log_weights: Float[Array, "S"]) -> MomentGaps:
+    """Compare draws of q with themselves under Pareto-smoothed weights p/q.
+
+    Where k-hat is good, the reweighted moments are those of the posterior up to their standard errors, so the
+    gaps are what using q in its place costs. Standard errors by the delta method, of the paired difference.
+    """
+    draws, weights = np.asarray(z, np.float64), np.exp(smoothed_weights(log_weights)[0])
+    mean = weights @ draws
+    sd = np.sqrt(weights @ (draws - mean) ** 2)
+    scaled = (draws - mean) / sd
+    extra = weights - 1 / len(weights)
+    means, squares = -(extra @ scaled), -(extra @ (scaled**2))
+    mean_errors, square_errors = (np.sqrt((extra**2) @ x**2) for x in (scaled, scaled**2 - 1))
+    ratios = np.sqrt(np.maximum(1 + squares - means**2, 0.0))
+    i, j = np.argmax(np.abs(means)), np.argmax(np.abs(ratios - 1))
+    return MomentGaps(
+        abs(float(means[i])), abs(float(ratios[j]) - 1), float(mean_errors[i]), 0.5 * float(square_errors[j])
+    )

@@ -20,6 +20,7 @@ from uivi._types import Status
 from uivi.checkpoint import Checkpoints
 from uivi.monitor import AbstractMonitor
 from uivi.progress import Reporter
+from uivi.stopping import Rounds
 from uivi.targets.data import split_constants
 
 NUM_RECORDS = 200
@@ -63,7 +64,7 @@ class Driven:
 def drive(
     method: loop.Method,
     state: loop.FitState,
-    num_steps: int,
+    num_steps: int | Rounds,
     *,
     reporter: Reporter,
     checkpoints: Checkpoints | None = None,
@@ -79,13 +80,14 @@ def drive(
     Args:
         method: estimator and optimiser.
         state: of one fit, or of several stacked ones.
-        num_steps: in all.
+        num_steps: in all, or rounds of them (of a single fit) that end by a monitor's column.
         reporter: told of every chunk.
         checkpoints: where to save, or None.
         monitors: see `AbstractMonitor`; in place of one, a list of the same kind with one for each stacked fit.
         keep_best: a monitor's column; the final state is that of its largest value, for each fit by itself.
     """
-    _checks.positive_int("num_steps", num_steps)
+    if not isinstance(num_steps, Rounds):
+        num_steps = Rounds(_checks.positive_int("num_steps", num_steps), 1)
     run = Driven(state, [Status.RUNNING] * state.step.size, {}, 0.0)
     if keep_best:
         run.best = Best(loop.copied(split_constants(state)[0]), [-math.inf] * state.step.size)
@@ -97,30 +99,40 @@ def drive(
     return run
 
 
-def _until_done(run: Driven, method, num_steps: int, reporter, checkpoints, stop, monitors, keep_best) -> None:
-    chunk = _chunk(num_steps, monitors)
+def _until_done(run: Driven, method, rounds: Rounds, reporter, checkpoints, stop, monitors, keep_best) -> None:
+    chunk = _chunk(rounds.most, monitors)
     saved_at, words = time.monotonic(), ""
-    while (done := _step(run)) < num_steps:
+    is_over = rounds.is_over(run.history)
+    while not is_over:
+        done = _step(run)
+        number = rounds.round(done + 1)
         began = time.monotonic()
-        size = min(chunk - done % chunk, num_steps - done)
+        size = min(chunk - done % chunk, rounds.ends[number] - done)
         run.state, info = loop.run(method, run.state, size)
         elapsed = time.monotonic() - began
         run.seconds += elapsed
         done += size
-        row = {"step": done, **info.mean._asdict(), "skipped": info.skipped, "seconds": run.seconds}
-        due = [m for m in monitors if done % m[0].every == 0 or done >= num_steps]
+        row = {
+            "step": done,
+            "round": number,
+            **info.mean._asdict(),
+            "skipped": info.skipped,
+            "seconds": run.seconds,
+        }
+        due = [m for m in monitors if done % m[0].every == 0 or done in rounds.ends]
         if due:
             seen = _look(due, method, run.state)
             row |= seen
             words = _in_words(seen) or words
             _keep(run, seen, keep_best)
         _record(run.history, row)
-        _check_column(keep_best, run.history, monitors if done < num_steps else [], done)
-        reporter.update(done, size / elapsed, words)
+        is_over = rounds.is_over(run.history)
+        _check_column(keep_best, run.history, [] if is_over else monitors, done)
+        reporter.update(done, rounds.ends[number], size / elapsed, words)
         bad = _failed(run.state, info.skipped, size)
-        finished = done >= num_steps or np.all(bad) or stop.is_set()
+        finished = is_over or np.all(bad) or stop.is_set()
         if finished:
-            last = Status.DONE if done >= num_steps else Status.INTERRUPTED
+            last = Status.DONE if is_over else Status.INTERRUPTED
             run.status = [Status.NONFINITE if b else last for b in bad]
             if run.best and last is Status.DONE:  # a fit whose values were never finite has no best
                 lost = np.isneginf(run.best.values)

@@ -20,6 +20,7 @@ from uivi.precheck import check_start, check_target
 from uivi.problem import problem_of
 from uivi.progress import reporter
 from uivi.starting import find_start
+from uivi.stopping import Rounds
 from uivi.targets.base import AbstractTarget
 from uivi.targets.program import Program
 
@@ -38,7 +39,7 @@ def fit(
     family: AbstractFamily | None = None,
     estimator: AbstractEstimator | None = None,
     optimizer: optax.GradientTransformation | None = None,
-    num_steps: int = presets.DEFAULT_STEPS,
+    num_steps: int | Rounds | None = None,
     checkpoint: str | os.PathLike | None = None,
     progress: bool = True,
 ) -> Posterior:
@@ -56,8 +57,9 @@ def fit(
         family: the variational family; by default `uivi.presets.default_family` on the place and scale that
             `uivi.starting.find_start` finds.
         estimator: `uivi.UIVI(...)`, `uivi.SIVI(...)`, `uivi.Explicit(...)`; by default UIVI with learned i-SIR.
-        optimizer: any Optax optimiser; by default Adam with a cosine decay over `num_steps`.
-        num_steps: number of updates.
+        optimizer: any Optax optimiser; by default Adam, with a cosine decay over `num_steps` or each round.
+        num_steps: number of updates; by default `Rounds()`: 2,000, 4,000, 8,000 and 16,000 until a round no
+            longer raises the ELBO (6,000 for an amortised family, whose ELBO is not followed).
         checkpoint: a directory for checkpoints; an existing one is resumed.
         progress: whether to show a progress bar.
 
@@ -72,7 +74,8 @@ def fit(
         (5, 2)
     """
     key = _checks.prng_key(key)
-    _checks.positive_int("num_steps", num_steps)
+    if not (num_steps is None or isinstance(num_steps, Rounds)):
+        _checks.positive_int("num_steps", num_steps)
     _check_types(family, estimator, optimizer)
     family_key, check_key, run_key = jax.random.split(key, 3)
     problem_key, start_key = jax.random.split(jax.random.fold_in(key, 1))
@@ -85,15 +88,18 @@ def fit(
         family = presets.default_family(family_key, target.dim, start=start)
     estimator = presets.default_estimator(family) if estimator is None else estimator
     check_target(check_key, target, family)
+    if num_steps is None:
+        num_steps = Rounds() if _has_elbo(family, target) else presets.DEFAULT_STEPS
     method = loop.Method(estimator, optimizer or presets.default_optimizer(num_steps))
     state = loop.init(run_key, method, family, target)
     checkpoints = None
     if checkpoint is not None:
-        schedule = num_steps if optimizer is None else "user"
+        schedule = repr(num_steps) if optimizer is None else "user"
         bits = jax.random.key_data(key).tolist()
         config = [family, target, estimator, schedule, bits]
         checkpoints = Checkpoints(checkpoint, _serial.fingerprint(config))
-    with reporter(num_steps, show=progress) as shown:
+    most = num_steps.most if isinstance(num_steps, Rounds) else num_steps
+    with reporter(most, show=progress) as shown:
         driven = drive(
             method,
             state,
@@ -106,11 +112,13 @@ def fit(
 
 
 def default_monitors(
-    family: AbstractFamily, target: AbstractTarget, num_steps: int
+    family: AbstractFamily, target: AbstractTarget, num_steps: int | Rounds
 ) -> tuple[AbstractMonitor, ...]:
-    """The ELBO from below, 20 times; nothing for amortised families."""
-    if family.context_dim or target.num_sites > 1:
+    """The ELBO from below: 20 times, or at the ends of quarters of the first round; nothing if amortised."""
+    if not _has_elbo(family, target):
         return ()
+    if isinstance(num_steps, Rounds):
+        return (ElboMonitor(max(1, num_steps.first // 4), num_draws=1_024),)
     return (ElboMonitor(max(1, num_steps // NUM_RECORDS) * max(1, NUM_RECORDS // NUM_BOUNDS)),)
 
 
@@ -137,6 +145,11 @@ def posteriors(driven: Driven, estimator: AbstractEstimator, example: PyTree) ->
             )
         )
     return made
+
+
+def _has_elbo(family: AbstractFamily, target: AbstractTarget) -> bool:
+    """Whether there is one ELBO, not one for each site."""
+    return not family.context_dim and target.num_sites == 1
 
 
 def _pick(value, index: int):

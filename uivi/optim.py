@@ -150,6 +150,13 @@ def adam_cosine(
     if warmup:
         plain = schedule
         schedule = lambda count: plain(count) * jnp.minimum((count + 1) / warmup, 1.0)  # noqa: E731
+    return adam(schedule, clip=clip, b2=b2, weight_decay=weight_decay)
+
+
+def adam(
+    schedule: optax.Schedule, *, clip: float = 10.0, b2: float = 0.999, weight_decay: float = 0.0
+) -> optax.GradientTransformation:
+    """Adam with a schedule of its rate and a bound on the global gradient norm; see `adam_cosine`."""
     decay = [optax.add_decayed_weights(weight_decay)] if weight_decay else []
     parts = [optax.scale_by_adam(b2=b2), *decay, optax.scale_by_learning_rate(schedule)]
     # On one vector: a GPU runs a few kernels, not a few for each array.

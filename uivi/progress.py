@@ -10,17 +10,17 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 class Reporter:
     """Told of every chunk of updates."""
 
-    def update(self, step: int, rate: float, bound: str) -> None:
-        """Show `step` updates done, `rate` updates a second, and a bound in words."""
+    def update(self, step: int, total: int, rate: float, bound: str) -> None:
+        """Show `step` of `total` updates done, `rate` updates a second, and a bound in words."""
         raise NotImplementedError
 
 
 class Silent(Reporter):
     """Shows nothing."""
 
-    def update(self, step: int, rate: float, bound: str) -> None:
+    def update(self, step: int, total: int, rate: float, bound: str) -> None:
         """Ignore."""
-        del step, rate, bound
+        del step, total, rate, bound
 
 
 class Bar(Reporter):
@@ -30,9 +30,11 @@ class Bar(Reporter):
         """Wrap a running Rich task."""
         self._progress, self._task = progress, task
 
-    def update(self, step: int, rate: float, bound: str) -> None:
+    def update(self, step: int, total: int, rate: float, bound: str) -> None:
         """Redraw."""
-        self._progress.update(self._task, completed=step, rate=f"{rate:,.0f} updates/s", bound=bound)
+        self._progress.update(
+            self._task, completed=step, total=total, rate=f"{rate:,.0f} updates/s", bound=bound
+        )
 
 
 @contextlib.contextmanager

@@ -19,9 +19,10 @@ from uivi.families import (
     authors_init,
     small_init,
 )
-from uivi.optim import adam_cosine, paper_rmsprop
+from uivi.optim import adam, adam_cosine, paper_rmsprop
 from uivi.reverse import HMC, ISIR, AuthorsRule
 from uivi.starting import Start
+from uivi.stopping import Rounds
 
 DEFAULT_STEPS = 6_000
 DEFAULT_RATE = 4e-3
@@ -59,8 +60,10 @@ def default_estimator(family: AbstractFamily) -> AbstractEstimator:
     return StickingTheLanding() if isinstance(family, AbstractExplicit) else UIVI()
 
 
-def default_optimizer(num_steps: int) -> optax.GradientTransformation:
-    """Adam with a cosine decay."""
+def default_optimizer(num_steps: int | Rounds) -> optax.GradientTransformation:
+    """Adam with a cosine decay, over all updates or over each round."""
+    if isinstance(num_steps, Rounds):
+        return adam(num_steps.schedule(DEFAULT_RATE))
     return adam_cosine(num_steps, DEFAULT_RATE)
 
 

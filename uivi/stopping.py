@@ -1,0 +1,80 @@
+"""When a fit is long enough."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike
+
+from uivi import _checks
+
+COLUMN = "elbo_lower"
+"""Of the history: the bound, with its standard error in `elbo_lower_stderr`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Rounds:
+    """Rounds of updates, each twice as long as the one before, until one no longer raises the bound.
+
+    The learning rate falls to zero in every round, so their ends can be compared, and the last comparison has
+    seen at least as many updates without a gain as there were before them.
+
+    Attributes:
+        first: updates of the first round.
+        number: of rounds, at most.
+        gain: nats that a round must gain, beyond one standard error, for another to follow.
+    """
+
+    first: int = 2_000
+    number: int = 4
+    gain: float = 0.03
+
+    def __post_init__(self):
+        """Check the numbers."""
+        _checks.positive_int("first", self.first)
+        _checks.positive_int("number", self.number)
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The updates with which rounds end."""
+        return tuple(self.first * (2**i - 1) for i in range(1, self.number + 1))
+
+    @property
+    def most(self) -> int:
+        """Updates, if all rounds are run."""
+        return self.ends[-1]
+
+    def round(self, update: int) -> int:
+        """The round (from 0) of an update (from 1)."""
+        return sum(update > end for end in self.ends[:-1])
+
+    def schedule(self, rate: float) -> Callable[[ArrayLike], Array]:
+        """Cosine decay from `rate` to zero in every round."""
+
+        def at(count: ArrayLike) -> Array:
+            count = jnp.asarray(count, float)
+            past = sum(jnp.where(count >= end, 1.0, 0.0) for end in self.ends[:-1])
+            length = self.first * 2.0**past
+            place = (count - (length - self.first)) / length
+            return 0.5 * rate * (1 + jnp.cos(jnp.pi * jnp.clip(place, 0.0, 1.0)))
+
+        return at
+
+    def is_over(self, history: dict[str, list[Any]]) -> bool:
+        """Whether the fit ends here: with the last round, or with one that gained too little."""
+        done = history["step"][-1] if history else 0
+        found = rise(history) if done in self.ends else None
+        return done >= self.most or (found is not None and not found[0] > self.gain + found[1])
+
+
+def rise(history: dict[str, list[Any]]) -> tuple[float, float] | None:
+    """What the last round gained on the one before, and its standard error; None before the second."""
+    names = ("round", COLUMN, f"{COLUMN}_stderr")
+    rows = zip(*(history.get(name, []) for name in names), strict=False)
+    ends = {number: (bound, error) for number, bound, error in rows if bound is not None}
+    if len(ends) < 2:
+        return None
+    (before, error_before), (after, error_after) = (ends[number] for number in sorted(ends)[-2:])
+    return after - before, math.hypot(error_before, error_after)
