@@ -31,13 +31,17 @@ def make_inputs(key, shape, step=0.3) -> MoveInputs:
     return inputs._replace(centre=noise_of_z - backward(inputs, inputs.eps)[0])
 
 
-def backward(inputs, eps, rounded=lambda x: x):
-    """Residual and force, the factors of every product rounded, in the kernel's order and scale."""
+def backward(inputs, eps, rounded=lambda x: x, *, is_end=True):
+    """Residual and force, in the kernel's order and scale, the factors of every product rounded.
+
+    At an end of a trajectory those of the backward pass alone are.
+    """
     product = lambda x, weight: rounded(x) @ rounded(weight)
+    forward = jnp.matmul if is_end else product
     unscale = jnp.sqrt(jnp.max(inputs.precision))
-    first = product(eps, inputs.w1.T) + inputs.first_bias
-    second = product(jax.nn.relu(first), inputs.w2.T) + inputs.b2[None]
-    rest = inputs.centre - product(jax.nn.relu(second), inputs.w3.T)
+    first = forward(eps, inputs.w1.T) + inputs.first_bias
+    second = forward(jax.nn.relu(first), inputs.w2.T) + inputs.b2[None]
+    rest = inputs.centre - forward(jax.nn.relu(second), inputs.w3.T)
     back = jnp.where(second > 0, product(inputs.precision[None] / unscale * rest, inputs.w3), 0.0)
     back = jnp.where(first > 0, product(back, inputs.w2), 0.0)
     return rest, product(back, inputs.w1) * unscale - eps
@@ -54,12 +58,19 @@ def bfloat16(x):
 
 
 def rounded_force(inputs, rounded=float16):
-    return lambda eps: backward(inputs, eps, rounded)[1]
+    return lambda eps, is_end: backward(inputs, eps, rounded, is_end=is_end)[1]
 
 
 def crude_force(inputs):
     """A force in steps of a half."""
-    return lambda eps: jnp.round(2 * backward(inputs, eps)[1]) / 2
+    return lambda eps, is_end: jnp.round(2 * backward(inputs, eps)[1]) / 2
+
+
+def moments(inputs, moves):
+    """Of each chain: ε', its square, the squared standardised residual, their product; (N, .)."""
+    eps = moves.eps[-1]
+    standard = backward(inputs, eps)[0] * jnp.sqrt(inputs.precision)[None]
+    return jnp.concatenate([eps, eps**2, standard**2, eps * standard], 1)
 
 
 def stiff_inputs(key, shape, step) -> MoveInputs:

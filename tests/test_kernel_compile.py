@@ -9,17 +9,15 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from uivi.kernels import MoveInputs, Tiling
-from uivi.kernels.moves import kernel_call
-
-SHARED_MEMORY = 227 * 1024
+from uivi.kernels import Adaptation, MoveInputs
+from uivi.kernels.moves import NUM_STAGES, SHARED_MEMORY, kernel_call
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
-@pytest.mark.parametrize(("noise", "width", "latent"), [(16, 256, 16), (64, 128, 64), (3, 20, 2)])
-def test_largest_sizes_fit_on_the_chip(noise, width, latent):
+@pytest.mark.parametrize("sizes", [(16, 256, 16), (64, 128, 64), (10, 200, 10), (3, 20, 2)])
+def test_largest_sizes_fit_on_the_chip(sizes):
     """In a process of its own: in that of the tests Triton interprets."""
-    command = [sys.executable, "-m", "tests.test_kernel_compile", str(noise), str(width), str(latent)]
+    command = [sys.executable, "-m", "tests.test_kernel_compile", *map(str, sizes)]
     made = subprocess.run(
         command,
         env=os.environ | {"TRITON_INTERPRET": "0"},
@@ -28,33 +26,38 @@ def test_largest_sizes_fit_on_the_chip(noise, width, latent):
         capture_output=True,
         text=True,
     )
-    sizes = [int(line) for line in made.stdout.split()]
-    assert len(sizes) == 3
-    assert max(sizes) <= SHARED_MEMORY
+    taken, arrivals, looks = zip(*(map(int, line.split()) for line in made.stdout.splitlines()), strict=True)
+    assert len(taken) == 4
+    assert max(taken) <= SHARED_MEMORY
+    assert set(arrivals) == {1}
+    assert set(looks) == {2}, "the loop that waits does not look again"
 
 
-def shared_memory(noise: int, width: int, latent: int, energy: str, rows: int) -> int:
-    """Bytes a program."""
+def compiled(noise: int, width: int, latent: int, energy: str, num_chains: int) -> tuple[int, int, int]:
+    """Bytes of shared memory a program; how often its code adds to a counter, and how often it looks at one."""
     import triton
     from triton.backends.compiler import GPUTarget
 
     from uivi.kernels.triton_moves import moves_kernel
 
-    shapes = {"eps": (9, noise), "momenta": (2, 9, noise), "uniforms": (2, 9), "step": (), "b2": (width,)}
-    shapes |= {"first_bias": (9, width), "w1": (width, noise), "w2": (width, width), "w3": (latent, width)}
-    shapes |= {"centre": (9, latent), "precision": (latent,)}
+    shapes = {"eps": (num_chains, noise), "momenta": (2, num_chains, noise), "uniforms": (2, num_chains)}
+    shapes |= {"step": (), "first_bias": (num_chains, width), "w1": (width, noise), "w2": (width, width)}
+    shapes |= {"b2": (width,), "w3": (latent, width), "centre": (num_chains, latent), "precision": (latent,)}
     lanes = MoveInputs(**{name: jnp.zeros((1, *shape)) for name, shape in shapes.items()})
-    call = kernel_call(lanes, 5, energy, Tiling(rows=rows))
+    call = kernel_call(lanes, 5, Adaptation(1, 0.01, 0.9), energy, None)
     names = [name for name in moves_kernel.arg_names if name not in call.constants]
-    types = {name: "*fp16" if name == "w2_pieces" else "*fp32" for name in names}
+    types = dict.fromkeys(names, "*fp32") | {"halves": "*fp16", "arrivals": "*i32"}
     types |= dict.fromkeys(call.constants, "constexpr")
     aligned = {(i,): [["tt.divisibility", 16]] for i in range(len(names))}
     source = triton.compiler.ASTSource(moves_kernel, types, call.constants, aligned)
-    options = {"num_warps": call.tiling.num_warps, "num_stages": call.tiling.num_stages}
-    return triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options).metadata.shared
+    options = {"num_warps": call.tiling.num_warps, "num_stages": NUM_STAGES}
+    made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+    number = lambda instruction: made.asm["ptx"].count(instruction)
+    return made.metadata.shared, number("atom.global.gpu.relaxed.add"), number("ld.global.gpu.relaxed")
 
 
 if __name__ == "__main__":
     jax.config.update("jax_platforms", "cpu")
-    for energy, rows in (("f16x3", 16), ("f16x3", 32), ("tf32x3", 32)):
-        print(shared_memory(*map(int, sys.argv[1:]), energy, rows))
+    for energy in ("f16x3", "tf32x3"):
+        for num_chains in (9, 9000):
+            print(*compiled(*map(int, sys.argv[1:]), energy, num_chains))

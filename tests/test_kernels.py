@@ -1,8 +1,5 @@
 """The fused HMC moves: the kernel in Triton's interpreter, the plain version, what rounding may do."""
 
-import functools
-import importlib.util
-import os
 import subprocess
 import sys
 
@@ -12,59 +9,15 @@ import numpy as np
 import pytest
 
 from tests.helpers import assert_mean, assert_not_mean, compiled_reverse, draw_pairs
-from tests.kernel_inputs import backward, bfloat16, crude_force, make_inputs, rounded_force, stiff_inputs
+from tests.interpreter import assert_same, interpret, lane, needs_triton
+from tests.kernel_inputs import bfloat16, crude_force, make_inputs, moments, rounded_force, stiff_inputs
 from uivi.families import MLP, Gaussian, LogScale, SemiImplicit, StandardNormal
-from uivi.kernels import MoveInputs, Moves, Tiling, fused_moves, is_available, misfit, reference_moves
-from uivi.kernels.moves import _tiling, kernel_call, over_lanes
+from uivi.kernels import MoveInputs, Tiling, fused_moves, is_available, misfit, reference_moves
+from uivi.kernels.moves import NUM_PROCESSORS, _tiling, over_lanes
 from uivi.reverse import HMC, FixedStep
 from uivi.reverse.hmc import _noise
 
-# Triton decides at its import whether to interpret.
-os.environ["TRITON_INTERPRET"] = "1"
-needs_triton = pytest.mark.skipif(
-    importlib.util.find_spec("triton") is None, reason="triton is not installed: pip install triton==3.6.0"
-)
-
 run_reference = jax.jit(reference_moves, static_argnums=(1, 2))
-
-
-class Pointer:
-    """A NumPy array with as much of a torch tensor as the interpreter asks for."""
-
-    def __init__(self, array):
-        self.dtype = {"float32": "fp32", "float16": "fp16"}[array.dtype.name]
-        self.data_ptr = lambda: array.ctypes.data
-
-    def same(self, *args, **kwargs):
-        return self
-
-    untyped_storage = cpu = new_empty = set_ = storage_offset = size = stride = copy_ = same
-
-
-@pytest.fixture
-def interpret():
-    """Runs `moves_kernel` on inputs with a lane axis, in the interpreter."""
-    from uivi.kernels.triton_moves import moves_kernel
-
-    def run(lanes, num_leapfrog, *, energy="f16x3", tiling=None) -> Moves:
-        call = kernel_call(lanes, num_leapfrog, energy, tiling)
-        arrays = [np.array(array) for array in call.arrays]
-        outputs = [np.full(out.shape, np.nan, np.float32) for out in call.out_shape]
-        with np.errstate(all="ignore"):
-            moves_kernel[call.grid](*map(Pointer, arrays + outputs), **call.constants)
-        return Moves(*outputs)
-
-    return run
-
-
-lane = functools.partial(jax.tree.map, lambda array: array[None])
-
-
-def assert_same(moves: Moves, expected: Moves, tolerance: float) -> None:
-    np.testing.assert_allclose(moves.eps, expected.eps, rtol=tolerance, atol=tolerance)
-    np.testing.assert_allclose(moves.probability, expected.probability, atol=10 * tolerance)
-    np.testing.assert_array_equal(moves.accepted, expected.accepted)
-    np.testing.assert_array_equal(moves.bad, expected.bad)
 
 
 # (T, N, E, H, D), leapfrogs, tiling: sizes that are no powers of two, chains that do not fill a tile.
@@ -72,15 +25,15 @@ def assert_same(moves: Moves, expected: Moves, tolerance: float) -> None:
 @pytest.mark.parametrize(
     ("shape", "num_leapfrog", "tiling"),
     [
-        ((1, 37, 3, 70, 5), 2, Tiling(chunk=64, num_warps=4)),
-        ((2, 35, 17, 100, 33), 1, Tiling(rows=32)),
-        ((2, 5, 10, 200, 10), 2, Tiling()),
+        ((1, 21, 3, 70, 5), 2, Tiling(rows=8, held=2, resident=1, num_warps=4)),
+        ((2, 19, 17, 100, 33), 1, Tiling(rows=16, held=7, resident=7)),
+        ((2, 5, 10, 200, 10), 2, None),
     ],
 )
-def test_kernel_equals_the_reference(shape, num_leapfrog, tiling, interpret, getkey):
+def test_kernel_equals_the_reference(shape, num_leapfrog, tiling, getkey):
     """The rounded forces, judged by the reference's exact energies."""
     inputs = make_inputs(getkey(), shape)
-    rounded = reference_moves(inputs, num_leapfrog, rounded_force(inputs))
+    rounded = reference_moves(inputs, num_leapfrog, force=rounded_force(inputs))
     for energy in ("f16x3", "tf32x3"):
         moves = interpret(lane(inputs), num_leapfrog, energy=energy, tiling=tiling)
         # Sums in another order: rarely, a value rounds to its other neighbour.
@@ -91,19 +44,26 @@ def test_kernel_equals_the_reference(shape, num_leapfrog, tiling, interpret, get
 
 
 @needs_triton
-def test_energies_have_the_accuracy_of_float32(interpret, getkey):
-    """Interpreted, "tf32x3" is float32; and the trajectories are the same. 17 bits would miss by 5e-3."""
+def test_energies_have_the_accuracy_of_float32(getkey):
+    """Interpreted, "tf32x3" is float32. 17 bits would miss by 5e-3.
+
+    The last force may differ where it rounds to its other neighbour.
+    """
     inputs = stiff_inputs(getkey(), (1, 32, 10, 200, 10), step=0.015)
     cheap, exact = (interpret(lane(inputs), 1, energy=energy).probability for energy in ("f16x3", "tf32x3"))
     visible = (exact > 0.01) & (exact < 1)
     assert np.sum(visible) > 10
-    np.testing.assert_allclose(np.log(cheap[visible]), np.log(exact[visible]), atol=5e-4)
+    gap = np.abs(np.log(cheap[visible]) - np.log(exact[visible]))
+    assert np.median(gap) < 3e-4
+    assert np.max(gap) < 2e-3
 
 
 def test_rounded_force_costs_little_acceptance(getkey):
     """Even for a stiff conditional, where bfloat16 would cost much."""
     inputs = stiff_inputs(getkey(), (3, 500, 10, 100, 10), step=0.01)
-    acceptance = lambda force: np.mean(jax.jit(lambda i: reference_moves(i, 5, force(i)))(inputs).probability)
+    acceptance = lambda force: np.mean(
+        jax.jit(lambda i: reference_moves(i, 5, force=force(i)))(inputs).probability
+    )
     exact = np.mean(run_reference(inputs, 5).probability)
     assert 0.5 < exact < 0.99
     np.testing.assert_allclose(acceptance(rounded_force), exact, atol=0.03)
@@ -141,13 +101,6 @@ def test_reference_is_the_hmc_of_the_library(x64, getkey):
     assert not np.any(moves.bad)
 
 
-def moments(inputs, moves):
-    """Of each chain: ε', its square, the squared standardised residual, their product; (N, .)."""
-    eps = moves.eps[-1]
-    standard = backward(inputs, eps)[0] * jnp.sqrt(inputs.precision)[None]
-    return jnp.concatenate([eps, eps**2, standard**2, eps * standard], 1)
-
-
 EXACT_MOMENTS = np.repeat([0.0, 1.0, 1.0, 0.0], 2)
 """(ε, z) starts at the joint; a kernel that leaves q(ε|z) invariant keeps it there."""
 
@@ -155,7 +108,7 @@ EXACT_MOMENTS = np.repeat([0.0, 1.0, 1.0, 0.0], 2)
 @pytest.mark.parametrize("force", [rounded_force, crude_force])
 def test_any_force_leaves_the_distribution_invariant(force, getkey):
     inputs = make_inputs(getkey(), (5, 20_000, 2, 16, 2), step=0.5)
-    moves = jax.jit(lambda inputs: reference_moves(inputs, 3, force(inputs)))(inputs)
+    moves = jax.jit(lambda inputs: reference_moves(inputs, 3, force=force(inputs)))(inputs)
     assert 0.3 < np.mean(moves.probability) < 0.95
     assert_mean(moments(inputs, moves), EXACT_MOMENTS, max_stderr=0.02)
 
@@ -163,7 +116,7 @@ def test_any_force_leaves_the_distribution_invariant(force, getkey):
 def test_without_the_energies_it_is_not_invariant(getkey):
     """Control: uniform numbers of 0 accept everything."""
     inputs = make_inputs(getkey(), (5, 20_000, 2, 16, 2), step=0.5)
-    moves = reference_moves(inputs._replace(uniforms=0 * inputs.uniforms), 3, rounded_force(inputs))
+    moves = reference_moves(inputs._replace(uniforms=0 * inputs.uniforms), 3, force=rounded_force(inputs))
     assert_not_mean(moments(inputs, moves), EXACT_MOMENTS)
 
 
@@ -190,16 +143,16 @@ def test_vmap_folds_all_lanes_into_one_launch(getkey):
 
 
 @needs_triton
-def test_every_lane_has_its_own_program(interpret, getkey):
+def test_every_lane_has_its_own_program(getkey):
     shape = (1, 18, 3, 20, 2)
     lanes = jax.vmap(lambda key: make_inputs(key, shape))(jax.random.split(getkey(), 2))
-    expected = jax.vmap(lambda inputs: reference_moves(inputs, 2, rounded_force(inputs)))(lanes)
+    expected = jax.vmap(lambda inputs: reference_moves(inputs, 2, force=rounded_force(inputs)))(lanes)
     assert_same(interpret(lanes, 2), expected, 3e-4)
 
 
 @needs_triton
 @pytest.mark.parametrize("energy", ["f16x3", "tf32x3"])
-def test_density_that_overflows_is_rejected_and_counted(energy, interpret, getkey):
+def test_density_that_overflows_is_rejected_and_counted(energy, getkey):
     inputs = make_inputs(getkey(), (2, 5, 3, 20, 2))
     inputs = inputs._replace(momenta=inputs.momenta.at[0, 1].set(1e25), centre=inputs.centre.at[3].set(jnp.nan))
     moves, expected = interpret(lane(inputs), 2, energy=energy), run_reference(inputs, 2)
@@ -214,7 +167,7 @@ def test_density_that_overflows_is_rejected_and_counted(energy, interpret, getke
 
 @needs_triton
 @pytest.mark.parametrize("energy", ["f16x3", "tf32x3"])
-def test_force_beyond_the_range_of_float16_is_rejected(energy, interpret, getkey):
+def test_force_beyond_the_range_of_float16_is_rejected(energy, getkey):
     """The first move ends where activations exceed 65504: it is bad only if its value is not finite."""
     inputs = make_inputs(getkey(), (2, 5, 3, 20, 2))
     inputs = inputs._replace(momenta=inputs.momenta.at[0, 1].set(1e6))
@@ -229,8 +182,11 @@ def test_force_beyond_the_range_of_float16_is_rejected(energy, interpret, getkey
     assert np.any(moves.accepted[0, 1])
 
 
-def test_more_chains_than_processors_take_larger_tiles():
-    assert [_tiling(lanes, 100).rows for lanes in (1, 18, 19, 32)] == [16, 16, 32, 32]
+def test_more_chains_than_processors_take_larger_tiles(getkey):
+    inputs = jax.eval_shape(lambda key: make_inputs(key, (1, 100, 10, 200, 10)), getkey())
+    lanes = lambda number: jax.tree.map(lambda a: jax.ShapeDtypeStruct((number, *a.shape), a.dtype), inputs)
+    tilings = [_tiling(lanes(number), "f16x3", NUM_PROCESSORS) for number in (1, 10, 11)]
+    assert tilings == [Tiling(8, 13, 12), Tiling(8, 13, 12), Tiling(16, 6, 2)]
 
 
 def test_sizes_that_do_not_fit_are_refused(getkey):

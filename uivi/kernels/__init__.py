@@ -2,9 +2,10 @@
 
 from uivi.kernels.moves import Tiling, fused_moves, is_available, misfit
 from uivi.kernels.reference import log_density, reference_moves
-from uivi.kernels.types import MoveInputs, Moves
+from uivi.kernels.types import Adaptation, MoveInputs, Moves
 
 __all__ = [
+    "Adaptation",
     "MoveInputs",
     "Moves",
     "Tiling",

@@ -4,10 +4,13 @@ A leapfrog step with any force field keeps volume and is reversible: the error o
 acceptance, never exactness. So the forces use float16 products with float32 sums. Not bfloat16: where σ is
 small against the location, 8 bits of the location are a good part of σ, and the force is noise. Float16
 has 11 bits, and its range suffices: activations are far below 65504, and the backward pass is scaled.
-The energies, which decide acceptance, take one forward pass a move, and that one is accurate.
+The energies, which decide acceptance, take one forward pass a move, and that one is accurate. The force at the
+same place goes back from it: so the ends of a trajectory have another force field than the points between,
+whichever end it starts from, and it stays reversible.
 """
 
 import importlib.util
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,35 +20,48 @@ from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float
 
 from uivi import _checks
-from uivi.kernels.types import MoveInputs, Moves
+from uivi.kernels.types import Adaptation, MoveInputs, Moves
 
 ENERGIES = ("f16x3", "tf32x3")
 LOW_SCALE = 2048.0
 """Of the weights' low pieces: `SCALE` of `triton_network`."""
+STEP = 16
+"""Units a step of a product with w2: `STEP` of `triton_network`."""
 MOST = {"E": 64, "D": 64, "H": 256}
 """The largest sizes that fit on the chip; `misfit` has the whole rule."""
 NUM_PROCESSORS = 132
 """Of an H100 or H200. Each holds one program at a time."""
+MOST_WAITING = NUM_PROCESSORS // 2
+"""Programs that may wait for each other: all must run at once, beside another such launch."""
+SHARED_MEMORY = 227 * 1024
+"""Bytes a program."""
+NUM_STAGES = 3
+"""Steps of w2 in flight where an energy reads it from L2."""
 
 
 class Tiling(NamedTuple):
     """How the work is cut up. The moves do not depend on it beyond rounding.
 
+    w2 is on the chip in steps of 16 units: forward, backward, and the low piece, which only energies use.
+
     Attributes:
-        rows: chains a program: 16 or 32.
-        chunk: columns of w2 that the energy reads at a time, 32 or 64; half of them for "tf32x3".
-        num_warps: most warps a program: 4 or 8.
-        num_stages: chunks in flight.
+        rows: chains a program: 8 or 16.
+        held: steps of w2's forward form in registers; the others, and its backward form, are in shared memory.
+        resident: steps of its low piece in shared memory; energies read the others from L2.
+        num_warps: 4 or 8; each has 16 or 32 units.
     """
 
-    rows: int = 16
-    chunk: int = 32
+    rows: int
+    held: int
+    resident: int
     num_warps: int = 8
-    num_stages: int = 3
 
 
 class KernelCall(NamedTuple):
-    """A launch of `moves_kernel`: its arrays in order, its outputs, its grid and its constants."""
+    """A launch of `moves_kernel`: its arrays in order, its outputs, its grid and its constants.
+
+    The last output is for the kernel's own use, and must be zero before it.
+    """
 
     arrays: tuple[jax.Array, ...]
     out_shape: tuple[jax.ShapeDtypeStruct, ...]
@@ -74,6 +90,7 @@ def misfit(noise_dim: int, latent_dim: int, width: int) -> str:
 def fused_moves(
     inputs: MoveInputs,
     num_leapfrog: int,
+    adaptation: Adaptation | None = None,
     *,
     energy: str = "f16x3",
     tiling: Tiling | None = None,
@@ -83,16 +100,21 @@ def fused_moves(
     Under `jax.vmap` (nested too) all lanes share the launch. Activations beyond float16's 65504 make a force,
     and a value of "f16x3", not finite: such a trajectory is rejected.
 
+    An adapted step depends on all chains of the lane, so their programs wait for each other. With more
+    programs than `MOST_WAITING`, every adapted move is a launch.
+
     Args:
         inputs: one lane, float32.
         num_leapfrog: leapfrog steps a move.
+        adaptation: how the step changes after the first moves; None: it does not.
         energy: products of the energy: "f16x3", of two float16 pieces a factor, or "tf32x3", slower and with
             float32's range. Both have float32's accuracy but for its last bits; either is a fixed function
             of ε, so the moves are exactly invariant for its exponential.
         tiling: how the work is cut up; None chooses by the number of chains.
     """
     _check(inputs, num_leapfrog, energy)
-    run = over_lanes(lambda lanes: _launch(kernel_call(lanes, num_leapfrog, energy, tiling)))
+    call = lambda lanes, adaptation: kernel_call(lanes, num_leapfrog, adaptation, energy, tiling)
+    run = over_lanes(lambda lanes: _launches(call, lanes, adaptation))
     moves = run(jax.tree.map(lambda array: array[None], inputs))
     return jax.tree.map(lambda array: array[0], moves)
 
@@ -117,14 +139,14 @@ def over_lanes(launch: Callable[[MoveInputs], Moves]) -> Callable[[MoveInputs], 
     return run
 
 
-def kernel_call(lanes: MoveInputs, num_leapfrog: int, energy: str, tiling: Tiling | None) -> KernelCall:
+def kernel_call(
+    lanes: MoveInputs, num_leapfrog: int, adaptation: Adaptation | None, energy: str, tiling: Tiling | None
+) -> KernelCall:
     """The launch for inputs with a leading lane axis."""
     num_lanes, num_moves, num_chains, noise_dim = lanes.momenta.shape
     latent_dim, width = lanes.w3.shape[1:]
-    # The tensor cores want sizes of at least 16, and that of each warp's units too.
-    padded_width = max(64, _power_of_two(width))
-    tiling = tiling or _tiling(num_lanes, num_chains)
-    tiling = tiling._replace(num_warps=min(tiling.num_warps, padded_width // 16))
+    tiling = tiling or _tiling(lanes, energy, MOST_WAITING if adaptation else NUM_PROCESSORS)
+    adapted, rate, target = adaptation or Adaptation(0, 0.0, 1.0)
     constants = {
         "N": num_chains,
         "T": num_moves,
@@ -132,19 +154,46 @@ def kernel_call(lanes: MoveInputs, num_leapfrog: int, energy: str, tiling: Tilin
         "E": noise_dim,
         "H": width,
         "D": latent_dim,
-        "NOISE": max(16, _power_of_two(noise_dim)),
-        "WIDTH": padded_width,
-        "LATENT": max(16, _power_of_two(latent_dim)),
+        "ADAPTED": adapted,
+        "RATE": rate,
+        "TARGET": target,
+        "NOISE": _padded(noise_dim),
+        "WIDTH": _padded(width, 64),
+        "LATENT": _padded(latent_dim),
         "ROWS": tiling.rows,
-        "CHUNK": tiling.chunk if energy == "f16x3" else tiling.chunk // 2,
+        "HELD": tiling.held,
+        "RESIDENT": tiling.resident,
         "G": tiling.num_warps,
         "ENERGY": energy,
     }
-    arrays = (*lanes[:7], _two_pieces(lanes.w2), *lanes[7:])
+    arrays = (*lanes, _halves(lanes))
     positions = jax.ShapeDtypeStruct(lanes.momenta.shape, jnp.float32)
     scalars = jax.ShapeDtypeStruct(lanes.uniforms.shape, jnp.float32)
+    steps = jax.ShapeDtypeStruct((num_lanes, num_moves), jnp.float32)
+    arrivals = jax.ShapeDtypeStruct((num_lanes, max(adapted, 1)), jnp.int32)
     grid = (num_lanes, -(-num_chains // tiling.rows))
-    return KernelCall(arrays, (positions, scalars, scalars, scalars), grid, constants, tiling)
+    out_shape = (positions, scalars, scalars, scalars, steps, arrivals)
+    return KernelCall(arrays, out_shape, grid, constants, tiling)
+
+
+def _launches(call: Callable[..., KernelCall], lanes: MoveInputs, adaptation: Adaptation | None) -> Moves:
+    """One launch, or one for each adapted move and one for the rest if the programs must not wait."""
+    whole = call(lanes, adaptation)
+    num_lanes, programs_of_lane = whole.grid
+    if not adaptation or programs_of_lane == 1 or num_lanes * programs_of_lane <= MOST_WAITING:
+        return _launch(whole)
+    num_moves = lanes.momenta.shape[1]
+    num_adapted = min(adaptation.num_moves, num_moves)
+    made = []
+    for first, last in itertools.pairwise(sorted({*range(num_adapted + 1), num_moves})):
+        part = lanes._replace(momenta=lanes.momenta[:, first:last], uniforms=lanes.uniforms[:, first:last])
+        moves = _launch(call(part, None))
+        if first < num_adapted:
+            step = jax.vmap(adaptation.after)(lanes.step, jnp.mean(moves.accepted, (1, 2)))
+            moves = moves._replace(step=step[:, None])
+        made.append(moves)
+        lanes = lanes._replace(eps=moves.eps[:, -1], step=moves.step[:, -1])
+    return jax.tree.map(lambda *parts: jnp.concatenate(parts, 1), *made)
 
 
 def _launch(call: KernelCall) -> Moves:
@@ -152,6 +201,7 @@ def _launch(call: KernelCall) -> Moves:
 
     from uivi.kernels.triton_moves import moves_kernel
 
+    waits = call.constants["ADAPTED"] > 0 and call.grid[1] > 1
     outputs = jax_triton.triton_call(
         *call.arrays,
         kernel=moves_kernel,
@@ -159,27 +209,45 @@ def _launch(call: KernelCall) -> Moves:
         grid=call.grid,
         name="uivi_moves",
         num_warps=call.tiling.num_warps,
-        num_stages=call.tiling.num_stages,
+        num_stages=NUM_STAGES,
+        zeroed_outputs=(len(call.out_shape) - 1,) if waits else (),
         **call.constants,
     )
-    return Moves(*outputs)
+    return Moves(*outputs[:-1])
 
 
-def _two_pieces(weight: Float[Array, "L H H"]) -> Float[Array, "L 2 H H"]:
-    """Two float16 matrices, high and low, with weight = high + low / LOW_SCALE to 22 bits."""
+def _halves(lanes: MoveInputs) -> Float[Array, "L P"]:
+    """The float16 weights of each lane: two pieces of w2 = high + low / LOW_SCALE, to 22 bits; w1; w3."""
     # XLA may drop a cast to float16 and back; it must keep this.
-    high = jax.lax.reduce_precision(weight, exponent_bits=5, mantissa_bits=10)
-    return jnp.stack([high, (weight - high) * LOW_SCALE], 1).astype(jnp.float16)
+    high = jax.lax.reduce_precision(lanes.w2, exponent_bits=5, mantissa_bits=10)
+    parts = (high, (lanes.w2 - high) * LOW_SCALE, lanes.w1, lanes.w3)
+    return jnp.concatenate([part.reshape(part.shape[0], -1) for part in parts], 1).astype(jnp.float16)
 
 
-def _tiling(num_lanes: int, num_chains: int) -> Tiling:
-    """16 chains a program while all programs run at once, else 32: a program's time hardly grows."""
-    num_programs = num_lanes * -(-num_chains // 16)
-    return Tiling(rows=16 if num_programs <= NUM_PROCESSORS else 32)
+def _tiling(lanes: MoveInputs, energy: str, most_programs: int) -> Tiling:
+    """8 chains a program while there are few programs, else 16: a program's time does not double."""
+    num_lanes, num_chains, noise_dim = lanes.eps.shape
+    latent_dim, width = lanes.w3.shape[1:]
+    rows = 8 if num_lanes * -(-num_chains // 8) <= most_programs else 16
+    padded_width = _padded(width, 64)
+    # The tensor cores want 16 units of each warp.
+    num_warps = min(8, padded_width // 16)
+    features = _padded(noise_dim) + _padded(latent_dim)
+    scratch = 4 * rows * max(padded_width, num_warps * features)
+    num_steps = -(-width // STEP)
+    num_shared = (SHARED_MEMORY - scratch - 2 * features * padded_width) // (2 * STEP * padded_width)
+    # An energy that reads w2 from L2 reads two steps ahead, into shared memory.
+    num_ahead = 2 if energy == "f16x3" else 4
+    held = num_steps if rows == 8 else max(num_steps // 2, 2 * num_steps + num_ahead - num_shared)
+    room = num_shared - (2 * num_steps - held)
+    # A single step needs no reading ahead.
+    resident = min(room, num_steps) if room >= num_steps - 1 else room - num_ahead
+    return Tiling(rows, held, resident, num_warps)
 
 
-def _power_of_two(size: int) -> int:
-    return 1 << (size - 1).bit_length()
+def _padded(size: int, least: int = STEP) -> int:
+    """A power of two."""
+    return max(least, 1 << (size - 1).bit_length())
 
 
 def _check(inputs: MoveInputs, num_leapfrog: int, energy: str) -> None:

@@ -1,8 +1,8 @@
-"""Force and energy of the fused kernel, on tiles in registers. Importing it needs Triton.
+"""Products and sums of the fused kernel, on tiles in registers. Importing it needs Triton.
 
-Tiles are (chains, features). A warp's part of such a product is, as it stands, the left factor of its next
-one: only what all warps need goes through shared memory. The w2 on the chip has 11 bits ("high"); what it
-lacks of the weights ("low") is streamed, scaled by `SCALE` so as to stay clear of float16's subnormals.
+Tiles are (features, chains): weights are the left factors of the tensor cores' products, whose right factors
+have 8 columns. Hidden units are (G, units / G, chains): each of the G warps has its own units of all chains.
+Products with w2 go in steps of `STEP` units, so that a width of 200 takes 13 steps, not 16.
 
 `no_type_check` keeps run-time type checkers off functions that Python does not run.
 """
@@ -13,7 +13,9 @@ import triton  # pyright: ignore[reportMissingImports]
 import triton.language as tl  # pyright: ignore[reportMissingImports]
 
 SCALE = tl.constexpr(2048.0)
-"""Of low pieces: 2^11. `moves` has it too."""
+"""Of low pieces, 2^11: they stay clear of float16's subnormals. `moves` has it too."""
+STEP = tl.constexpr(16)
+"""Units a step. `moves` has it too."""
 
 
 @triton.jit
@@ -33,38 +35,27 @@ def pieces(x):
 
 @triton.jit
 @no_type_check
-def _relu(x):
+def relu(x):
+    """NaN stays NaN."""
     return tl.maximum(x, 0.0, propagate_nan=tl.PropagateNan.ALL)
 
 
 @triton.jit
 @no_type_check
-def grouped_units(WIDTH: tl.constexpr, G: tl.constexpr):
-    """The unit that each (group, place) of `_groups` holds, of shape (G, WIDTH / G, 1)."""
-    place = tl.arange(0, WIDTH // G)
-    unit = tl.arange(0, G)[:, None] * 8 + (place // 8 * (8 * G) + place % 8)[None, :]
-    return unit[:, :, None]
+def spread(weight, x, start):
+    """Start + weight x: every warp computes its units, (G, units / G, features), from all features of x."""
+    every = tl.broadcast_to(
+        tl.reshape(x, (1, x.shape[0], x.shape[1])), (weight.shape[0], x.shape[0], x.shape[1])
+    )
+    return tl.dot(weight, every, acc=start, input_precision="tf32x3")
 
 
 @triton.jit
 @no_type_check
-def _groups(x, G: tl.constexpr):
-    """(chains, units) as (G, chains, units / G): with G warps, the units that each warp holds already.
-
-    A warp holds columns 8 w to 8 w + 7 of each 8 G, so this moves nothing.
-    """
-    REPEATS: tl.constexpr = x.shape[1] // (8 * G)
-    parts = tl.trans(tl.reshape(x, (x.shape[0], REPEATS, G, 8)), (2, 0, 1, 3))
-    return tl.reshape(parts, (G, x.shape[0], REPEATS * 8))
-
-
-@triton.jit
-@no_type_check
-def _sum_groups(parts):
+def sum_groups(parts):
     """Of (G, rows, columns), over G of at most 16.
 
-    The split brings all groups of an element into one thread. `tl.sum` would shuffle, and leave the state of
-    the chains with a copy in each warp: more registers than there are.
+    The split brings all groups of an element into one thread. `tl.sum` would shuffle.
     """
     total = tl.trans(parts, (1, 2, 0))
     for _ in tl.static_range(4):
@@ -77,102 +68,79 @@ def _sum_groups(parts):
 
 @triton.jit
 @no_type_check
-def _contract(x, groups, PRECISION: tl.constexpr):
-    """The product of x with a matrix of few columns, given as (G, units / G, columns): each warp its share."""
-    return _sum_groups(tl.dot(_groups(x, groups.shape[0]), groups, input_precision=PRECISION))
+def unit_steps(units):
+    """The tuple of all (STEP, chains) of hidden units, as the right factors of `product`."""
+    return _row_steps(tl.reshape(units, (units.shape[0] * units.shape[1], units.shape[2])))
 
 
 @triton.jit
 @no_type_check
-def force_at(x, bias, w1, w1_groups, w2, w2_back, second_bias, w3_groups, w3, centre, pull, unscale):
-    """The gradient of the log density, with float16 factors that are all on the chip.
+def _row_steps(x):
+    if x.shape[0] == STEP:
+        steps = (x,)
+    else:
+        left, right = tl.split(tl.trans(tl.reshape(x, (2, x.shape[0] // 2, x.shape[1])), (1, 2, 0)))
+        steps = _row_steps(left) + _row_steps(right)
+    return steps
 
-    `pull` is the precision divided by `unscale`, the square root of its largest entry.
+
+@triton.jit
+@no_type_check
+def column_steps(x):
+    """The tuple of all (G, units / G, STEP) of a (G, units / G, units)."""
+    if x.shape[2] == STEP:
+        steps = (x,)
+    else:
+        halves = tl.reshape(x, (x.shape[0], x.shape[1], 2, x.shape[2] // 2))
+        left, right = tl.split(tl.trans(halves, (0, 1, 3, 2)))
+        steps = column_steps(left) + column_steps(right)
+    return steps
+
+
+@triton.jit
+@no_type_check
+def product(weights, x, start, NUM: tl.constexpr):
+    """Start + weights x over the first NUM steps. Two sums, since each step of a sum waits for the last."""
+    even, odd = start, 0.0 * start
+    for k in tl.static_range(NUM):
+        if k % 2 == 0:
+            even = spread(weights[k], x[k], even)
+        else:
+            odd = spread(weights[k], x[k], odd)
+    return even + odd
+
+
+@triton.jit
+@no_type_check
+def streamed(weight, units, x, start, FIRST: tl.constexpr, H: tl.constexpr):
+    """Start + weight x over the steps from FIRST on, with the weight read from memory (L2)."""
+    NUM: tl.constexpr = (H + STEP - 1) // STEP
+    for k in range(FIRST, NUM):
+        column = k * STEP + tl.arange(0, STEP)[None, None, :]
+        factor = x[FIRST]
+        for j in tl.static_range(FIRST + 1, NUM):
+            factor = tl.where(k == j, x[j], factor)
+        start = spread(tile(weight, units, column, H, H, H), factor, start)
+    return start
+
+
+@triton.jit
+@no_type_check
+def log_densities(x, rest, precision, squares):
+    """Of each chain: its log density, and half the sum of the squares.
+
+    In one sum, since each sum waits for all warps.
     """
-    first = tl.dot(x.to(tl.float16), w1) + bias
-    second = tl.dot(_relu(first).to(tl.float16), w2) + second_bias
-    rest = centre - _contract(_relu(second).to(tl.float16), w3_groups, "ieee")
-    back = tl.dot((pull * rest).to(tl.float16), w3)
-    back = tl.dot(tl.where(second > 0, back, 0.0).to(tl.float16), w2_back)
-    back = tl.where(first > 0, back, 0.0).to(tl.float16)
-    return _contract(back, w1_groups, "ieee") * unscale - x
+    place, noise = precision * rest * rest, x * x
+    if x.shape[0] == rest.shape[0]:
+        place, squares = tl.reduce((place + noise, squares), 0, _add_pairs)
+    else:
+        noise, squares = tl.reduce((noise, squares), 0, _add_pairs)
+        place = tl.sum(place, 0) + noise
+    return -0.5 * place, 0.5 * squares
 
 
 @triton.jit
 @no_type_check
-def _chunk(x, k, CHUNK: tl.constexpr):
-    """Columns k CHUNK to (k + 1) CHUNK of a tile in registers with at most 16 such chunks."""
-    chunks = tl.trans(tl.reshape(x, (x.shape[0], x.shape[1] // CHUNK, CHUNK)), (0, 2, 1))
-    for _ in tl.static_range(4):
-        if chunks.shape[2] > 1:
-            pairs = tl.reshape(chunks, (chunks.shape[0], CHUNK, chunks.shape[2] // 2, 2))
-            even, odd = tl.split(pairs)
-            chunks = tl.where(k % 2 == 0, even, odd)
-            k = k // 2
-    return tl.reshape(chunks, (chunks.shape[0], CHUNK))
-
-
-@triton.jit
-@no_type_check
-def second_layer(x, bias, w1, w1_low, w2, w2_low, second_bias, H: tl.constexpr, CHUNK: tl.constexpr):
-    """The second layer before the ReLU to 22 bits; w2_low is read (from L2) in blocks of CHUNK columns."""
-    WIDTH: tl.constexpr = second_bias.shape[1]
-    x_high, x_low = pieces(x)
-    first = tl.dot(x_high, w1_low, acc=tl.dot(x_low, w1)) * (1.0 / SCALE)
-    high, low = pieces(_relu(tl.dot(x_high, w1, acc=first + bias)))
-    unit = tl.arange(0, WIDTH)
-    small = tl.zeros((x.shape[0], WIDTH), tl.float32)
-    for k in range(tl.cdiv(H, CHUNK)):
-        column = k * CHUNK + tl.arange(0, CHUNK)
-        block = tile(w2_low, unit[:, None], column[None, :], H, H, H)
-        small = tl.dot(_chunk(high, k, CHUNK), tl.trans(block), acc=small)
-    # In a loop, so that the energy uses w2 once: see `w2_back` in `moves_kernel`.
-    second = small
-    for piece in range(2):
-        is_high = piece == 1
-        factor = tl.where(is_high, high, low)
-        second = tl.where(is_high, second * (1.0 / SCALE) + second_bias, second)
-        second = tl.dot(factor, w2, acc=second)
-    return second
-
-
-@triton.jit
-@no_type_check
-def second_layer_tf32(x, bias, w1, w2, second_bias, E: tl.constexpr, H: tl.constexpr, CHUNK: tl.constexpr):
-    """The same with Triton's "tf32x3" products and float32 weights from L2: slower, with float32's range."""
-    WIDTH: tl.constexpr = second_bias.shape[1]
-    noise, unit = tl.arange(0, x.shape[1]), tl.arange(0, WIDTH)
-    weight = tile(w1, unit[None, :], noise[:, None], H, E, E)
-    first = _relu(tl.dot(x, weight, input_precision="tf32x3") + bias)
-    second = tl.zeros((x.shape[0], WIDTH), tl.float32) + second_bias
-    for k in range(tl.cdiv(H, CHUNK)):
-        column = k * CHUNK + tl.arange(0, CHUNK)
-        block = tile(w2, unit[:, None], column[None, :], H, H, H)
-        second = tl.dot(_chunk(first, k, CHUNK), tl.trans(block), acc=second, input_precision="tf32x3")
-    return second
-
-
-@triton.jit
-@no_type_check
-def output(second, w3_groups, w3_groups_low):
-    """The output layer to 22 bits, from the second layer before the ReLU."""
-    high, low = pieces(_relu(second))
-    high, low = _groups(high, w3_groups.shape[0]), _groups(low, w3_groups.shape[0])
-    small = tl.dot(high, w3_groups_low, acc=tl.dot(low, w3_groups)) * (1.0 / SCALE)
-    return _sum_groups(tl.dot(high, w3_groups, acc=small))
-
-
-@triton.jit
-@no_type_check
-def output_tf32(second, w3, D: tl.constexpr, H: tl.constexpr, LATENT: tl.constexpr, G: tl.constexpr):
-    """The same with "tf32x3" products."""
-    latent = tl.arange(0, LATENT)[None, None, :]
-    groups = tile(w3, latent, grouped_units(second.shape[1], G), D, H, H)
-    return _contract(_relu(second), groups, "tf32x3")
-
-
-@triton.jit
-@no_type_check
-def log_density(x, rest, precision):
-    """Of each chain."""
-    return -0.5 * tl.sum(precision * rest * rest, 1) - 0.5 * tl.sum(x * x, 1)
+def _add_pairs(a, b, c, d):
+    return a + c, b + d

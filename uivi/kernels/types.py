@@ -10,6 +10,26 @@ from jaxtyping import Array, Float
 from uivi._types import Scalar
 
 
+class Adaptation(NamedTuple):
+    """After each of the first moves: step *= 1 + rate (a - target) / target.
+
+    a is the share of the lane's chains that accepted the move.
+
+    Attributes:
+        num_moves: how many moves the step changes after.
+        rate: relative change.
+        target: acceptance that leaves the step as it is.
+    """
+
+    num_moves: int
+    rate: float
+    target: float
+
+    def after(self, step: Scalar, accepted: Scalar) -> Scalar:
+        """The step size after a move that this share of the chains accepted."""
+        return step * (1 + self.rate * (accepted - self.target) / self.target)
+
+
 class MoveInputs(NamedTuple):
     """The chains of one lane, their randomness, and the log density that they explore.
 
@@ -21,7 +41,7 @@ class MoveInputs(NamedTuple):
         eps: where the chains start.
         momenta: standard normal.
         uniforms: uniform on [0, 1).
-        step: the leapfrog's step size.
+        step: the leapfrog's step size in the first move.
         first_bias: the first layer's bias plus the context's part.
         w1: first layer.
         w2: second layer.
@@ -52,9 +72,11 @@ class Moves(NamedTuple):
         probability: Metropolis acceptance probability.
         accepted: 1 or 0.
         bad: 1 where the log density at the trajectory's end was not finite (the move is then rejected).
+        step: the step size after the move.
     """
 
     eps: Float[Array, "T N E"]
     probability: Float[Array, "T N"]
     accepted: Float[Array, "T N"]
     bad: Float[Array, "T N"]
+    step: Float[Array, "T"]

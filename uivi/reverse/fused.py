@@ -39,7 +39,7 @@ def _obstacle(family: SemiImplicit) -> str:
 
 
 class Chains(eqx.Module):
-    """N chains of one family, each at its ε, and the density that each explores."""
+    """N chains of one family, each at its start, and the density that each explores."""
 
     eps: Float[Array, "N E"]
     first_bias: Float[Array, "N H"]
@@ -55,12 +55,13 @@ class Chains(eqx.Module):
         centre = draws.z - conditional.net.layers[-1].bias[None]
         return cls(draws.eps, biases(contexts), centre, conditional)
 
-    def at(self, eps: Float[Array, "N E"]) -> "Chains":
-        """The same chains elsewhere."""
-        return Chains(eps, self.first_bias, self.centre, self.conditional)
-
     def move(
-        self, momenta: Float[Array, "N T E"], uniforms: Float[Array, "N T"], step: Scalar, num_leapfrog: int
+        self,
+        momenta: Float[Array, "N T E"],
+        uniforms: Float[Array, "N T"],
+        step: Scalar,
+        num_leapfrog: int,
+        adaptation: kernels.Adaptation | None,
     ) -> kernels.Moves:
         """T moves."""
         first, second, last = self.conditional.net.layers
@@ -77,4 +78,4 @@ class Chains(eqx.Module):
             centre=self.centre,
             precision=1 / self.conditional.scale() ** 2,
         )
-        return kernels.fused_moves(inputs, num_leapfrog)
+        return kernels.fused_moves(inputs, num_leapfrog, adaptation)

@@ -85,19 +85,10 @@ class HMC(AbstractReverseSampler):
         total = self.num_burnin + self.num_draws
         move_keys = jax.vmap(lambda key: jax.random.split(key, total))(keys)
         momenta, uniforms = jax.vmap(jax.vmap(lambda key: _noise(key, draws.eps[0])))(move_keys)
-        # A step that changes after every burn-in transition needs the acceptance of all chains: a launch each.
-        sizes = [1] * self.num_burnin + [self.num_draws] if self.step_size.adapts_within else [total]
         chains = fused.Chains.create(family, draws, contexts)
-        made, step_size, first = [], state, 0
-        for size in sizes:
-            part = slice(first, first + size)
-            moves = chains.move(momenta[:, part], uniforms[:, part], step_size, self.num_leapfrog)
-            chains = chains.at(moves.eps[-1])
-            made.append(moves)
-            first += size
-            if first <= self.num_burnin:
-                step_size = self.step_size.within(step_size, jnp.mean(moves.accepted))
-        moves = jax.tree.map(lambda *parts: jnp.concatenate(parts), *made)
+        adaptation = self.step_size.adaptation(self.num_burnin)
+        moves = chains.move(momenta, uniforms, state, self.num_leapfrog, adaptation)
+        step_size = moves.step[-1].astype(state.dtype)
         eps = jnp.swapaxes(moves.eps[self.num_burnin :], 0, 1)
         weights = jnp.broadcast_to(uniform_log_weights(self.num_draws, eps.dtype), eps.shape[:2])
         acceptance = jnp.mean(moves.probability, 0)

@@ -5,26 +5,26 @@ import jax.numpy as jnp
 
 from uivi import _checks
 from uivi._types import Scalar
+from uivi.kernels import Adaptation
 
 
 class AbstractStepSize(eqx.Module):
-    """`within` acts after each burn-in transition, `between` after each update."""
+    """`adaptation` acts after each burn-in transition, `between` after each update."""
 
     initial: eqx.AbstractVar[float]
-
-    @property
-    def adapts_within(self) -> bool:
-        """Whether the rule changes the step within a chain: whether it has a `within` of its own."""
-        return type(self).within is not AbstractStepSize.within
 
     def init(self) -> Scalar:
         """The first step size."""
         return jnp.asarray(self.initial, dtype=float)
 
+    def adaptation(self, num_burnin: int) -> Adaptation | None:
+        """The change after each burn-in transition; None, unless a rule says otherwise, for none."""
+        del num_burnin
+
     def within(self, step_size: Scalar, accepted: Scalar) -> Scalar:
         """The step size of the next transition, from the share of chains that accepted this one."""
-        del accepted
-        return step_size
+        adaptation = self.adaptation(1)
+        return adaptation.after(step_size, accepted) if adaptation else step_size
 
     def between(self, step_size: Scalar, acceptance: Scalar) -> Scalar:
         """The step size of the next update."""
@@ -79,9 +79,9 @@ class AuthorsRule(AbstractStepSize):
         for name in ("initial", "target", "rate"):
             _checks.positive_float(name, getattr(self, name))
 
-    def within(self, step_size: Scalar, accepted: Scalar) -> Scalar:
+    def adaptation(self, num_burnin: int) -> Adaptation | None:
         """The multiplicative rule."""
-        return step_size * (1 + self.rate * (accepted - self.target) / self.target)
+        return Adaptation(num_burnin, self.rate, self.target)
 
     def between(self, step_size: Scalar, acceptance: Scalar) -> Scalar:
         """Unchanged: the chain's last step size persists."""
