@@ -66,7 +66,7 @@ def profile(case: Case) -> None:
 def main() -> None:
     problem, method = (sys.argv[1:] + ["", ""])[:2]
     for case in cases():
-        if case.problem.startswith(problem) and case.method.startswith(method):
+        if problem in ("", case.problem) and method in ("", case.method):
             profile(case)
 
 

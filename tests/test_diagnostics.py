@@ -121,13 +121,32 @@ def gaps_of(key, shift, scale, num_draws=4_000):
 def test_moment_gaps_are_those_of_the_posterior(shift, scale, getkey):
     """Within their standard errors, which are right: over many keys, z-scores have a spread of one."""
     found = [gaps_of(key, shift, scale) for key in jax.random.split(getkey(), 40)]
-    mean, sd, mean_stderr, sd_stderr = np.array(found).T
+    mean, sd, mean_stderr, sd_stderr, _ = np.array(found).T
     if shift:
         assert_mean(mean, abs(shift) / scale, max_stderr=0.01)
         assert 0.7 < np.std(mean) / np.mean(mean_stderr) < 1.4
     if scale != 1:
         assert_mean(sd, abs(1 / scale - 1), max_stderr=0.01)
         assert 0.7 < np.std(sd) / np.mean(sd_stderr) < 1.4
+
+
+def test_the_largest_of_many_gaps_may_be_chance(getkey):
+    """Noise in a thousand weights and a thousand quantities; a true gap stands out."""
+    noise_key, draw_key = jax.random.split(getkey())
+    log_weights = 0.5 * jax.random.normal(noise_key, (2_000,))
+    draws = jax.random.normal(draw_key, (2_000, 1_000))
+    noise = diagnostics.moment_gaps(draws, log_weights)
+    assert noise.is_chance(noise.mean, noise.mean_stderr)
+    assert noise.is_chance(noise.sd, noise.sd_stderr)
+    found = diagnostics.moment_gaps(draws.at[:, 3].set(log_weights), log_weights)
+    assert not found.is_chance(found.mean, found.mean_stderr)
+
+
+def test_constants_have_no_gaps():
+    draws = jnp.stack([jnp.linspace(-1.0, 1.0, 100), jnp.full(100, 2.0), jnp.zeros(100)], 1)
+    found = diagnostics.moment_gaps(draws, jnp.linspace(0.0, 0.5, 100))
+    assert found.num == 1
+    assert 0 < found.mean < 1
 
 
 def test_draws_of_the_posterior_itself_have_no_gaps(getkey):
