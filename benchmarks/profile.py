@@ -10,12 +10,12 @@ import json
 import pathlib
 import sys
 import tempfile
-import time
 
 import jax
 
 from uivi import loop
 from uivi.bench.cases import Case, cases
+from uivi.bench.measure import timing
 from uivi.experiments.running import UPDATE_PRECISION
 
 UPDATES = 50
@@ -39,12 +39,8 @@ def kernels(folder: pathlib.Path) -> list[tuple[str, float]]:
 def profile(case: Case) -> None:
     """Print the table of one case."""
     method, state = case.start(UPDATE_PRECISION)
-    state, _ = loop.run(method, state, UPDATES)
-    times = []
-    for _ in range(5):
-        began = time.perf_counter()
-        state, _ = loop.run(method, state, UPDATES)
-        times.append(1e6 * (time.perf_counter() - began) / UPDATES)
+    timed = timing(method, state, UPDATES)
+    state = timed.state
     with tempfile.TemporaryDirectory() as folder:
         with jax.profiler.trace(folder):
             loop.run(method, state, UPDATES)
@@ -56,7 +52,7 @@ def profile(case: Case) -> None:
         total[name] += duration
     busy = sum(total.values()) / UPDATES
     launches = sum(count.values()) / UPDATES
-    print(f"== {case.problem}, {case.method}: {min(times):.0f} µs an update untraced,", end=" ")
+    print(f"== {case.problem}, {case.method}: {1e6 * timed.update:.0f} µs an update untraced,", end=" ")
     print(f"{launches:.0f} kernels, {busy:.0f} µs busy")
     for name, duration in sorted(total.items(), key=lambda item: -item[1])[:MOST_ROWS]:
         print(f"{duration / UPDATES:8.2f} µs {count[name] / UPDATES:7.2f} times  {name[:110]}")

@@ -22,6 +22,8 @@ from uivi.reverse.base import AbstractReverseSampler, uniform_log_weights
 from uivi.targets.data import split_constants
 
 REPEATS = 3
+LEAST, MOST_UPDATES = 0.1, 2_000
+"""Seconds of a timed call of updates, unless that takes too many of them."""
 SMALL, LARGE = (100, 200, 200), (2_048, 2_048, 2_048)
 """Shapes m, k, n of the products that give the machine's rates: those of the paper's VAE, and a large one."""
 
@@ -85,16 +87,18 @@ class Timing(NamedTuple):
 
 
 def timing(method: loop.Method, state: loop.FitState, updates: int, repeats: int = REPEATS) -> Timing:
-    """Time calls of `updates` updates."""
+    """Time calls of `updates` updates, or of as many as take `LEAST`: starting a call takes time as well."""
     began = time.perf_counter()
     holder = [loop.run(method, state, 1)[0]]
     compiled = time.perf_counter() - began
 
-    def call():
-        holder[0], _ = loop.run(method, holder[0], updates)
+    def call(number: int) -> None:
+        holder[0], _ = loop.run(method, holder[0], number)
 
-    call()
-    return Timing(compiled, seconds(call, repeats) / updates, holder[0])
+    once = seconds(lambda: call(updates), 1)
+    updates = max(updates, min(MOST_UPDATES, int(updates * LEAST / once)))
+    call(updates)
+    return Timing(compiled, seconds(lambda: call(updates), repeats) / updates, holder[0])
 
 
 def measure(case: Case, precision: str | None = None) -> dict[str, Any]:
