@@ -1,0 +1,98 @@
+"""What modellers would use instead: NUTS and NumPyro's guides, each for a given number of seconds."""
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import optax
+from numpyro.infer import MCMC, NUTS, SVI, Trace_ELBO
+from numpyro.infer.autoguide import AutoBNAFNormal, AutoContinuous, AutoDiagonalNormal, AutoMultivariateNormal
+
+from benchmarks.models import Model
+from uivi import diagnostics, metrics
+from uivi.integrations.numpyro import target
+
+NUM_DRAWS = 20_000
+WARMUP, CHUNK, TRIED = 500, 100, 200
+RATE = 1e-2
+
+
+class Answer(NamedTuple):
+    """Draws by site, k-hat of p/q where q has a density, and how much was done."""
+
+    draws: dict[str, jax.Array]
+    pareto_k: float
+    work: str
+
+
+def nuts(model: Model, seed: int, seconds: float) -> Answer:
+    """One chain: 500 warm-up transitions, then as many as fit into the time (at least 100)."""
+    began = time.perf_counter()
+    mcmc = MCMC(NUTS(model.model), num_warmup=WARMUP, num_samples=CHUNK, progress_bar=False)
+    mcmc.run(jax.random.key(seed), *model.args, **model.kwargs)
+    parts = [mcmc.get_samples()]
+    while time.perf_counter() - began < seconds:
+        mcmc.post_warmup_state = mcmc.last_state
+        mcmc.run(mcmc.post_warmup_state.rng_key, *model.args, **model.kwargs)
+        parts.append(mcmc.get_samples())
+    draws = jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
+    return Answer(draws, float("nan"), f"{CHUNK * len(parts)} draws")
+
+
+def with_guide(make: Callable[..., AutoContinuous], model: Model, seed: int, seconds: float) -> Answer:
+    """SVI with Adam, its rate falling as a cosine over as many updates as fit into the time."""
+    began = time.perf_counter()
+    guide = make(model.model)
+
+    def run(num_steps: int):
+        optimizer = numpyro.optim.optax_to_numpyro(optax.adam(optax.cosine_decay_schedule(RATE, num_steps)))
+        svi = SVI(model.model, guide, optimizer, Trace_ELBO(num_particles=10))
+        return svi.run(jax.random.key(seed), num_steps, *model.args, progress_bar=False, **model.kwargs).params
+
+    run(TRIED)  # compiles, and finds the guide's shapes
+    tried = time.perf_counter()
+    run(TRIED)
+    speed = TRIED / (time.perf_counter() - tried)
+    num_steps = max(TRIED, int(speed * (seconds - (time.perf_counter() - began))))
+    params = run(num_steps)
+    draws = guide.sample_posterior(jax.random.key(1), params, sample_shape=(NUM_DRAWS,))
+    return Answer(draws, _pareto_k(guide, params, model), f"{num_steps} updates")
+
+
+def _pareto_k(guide: AutoContinuous, params, model: Model) -> float:
+    """Of p/q at 2,048 draws in the unconstrained space."""
+    posterior = guide.get_posterior(params)
+    if isinstance(guide, AutoBNAFNormal):  # its flow has no inverse: the density comes along with the draw
+        z, intermediates = posterior.sample_with_intermediates(jax.random.key(2), (2_048,))
+    else:
+        z, intermediates = posterior.sample(jax.random.key(2), (2_048,)), None
+    program = target(model.model, model.args, model.kwargs).source
+    log_p = jax.vmap(lambda z: program.log_density(guide._unpack_latent(z)))(z)
+    log_q = posterior.log_prob(z, intermediates) if intermediates else posterior.log_prob(z)
+    log_q = log_q.reshape(len(z), -1).sum(1)  # a diagonal normal gives one for each coordinate
+    return diagnostics.pareto_k(log_p - log_q)
+
+
+RIVALS: dict[str, Callable[[Model, int, float], Answer]] = {
+    "nuts": nuts,
+    # The same family as AutoNormal's, as one vector with a density.
+    "AutoNormal": lambda *a: with_guide(AutoDiagonalNormal, *a),
+    "AutoMultivariateNormal": lambda *a: with_guide(AutoMultivariateNormal, *a),
+    "AutoBNAFNormal": lambda *a: with_guide(AutoBNAFNormal, *a),
+}
+
+
+def sliced(draws: dict[str, jax.Array], model: Model) -> float:
+    """Sliced 2-Wasserstein distance to the reference in reference standard deviations."""
+    means, sds = model.moments()
+    flat = lambda x: jnp.concatenate(
+        [((jnp.asarray(x[n]) - means[n]) / sds[n]).reshape(len(x[n]), -1) for n in means], 1
+    )
+    reference = flat(model.reference())
+    mine = flat({name: draws[name] for name in means})
+    picked = np.random.default_rng(0).integers(0, len(mine), len(reference))
+    return float(metrics.sliced_wasserstein(jax.random.key(2), mine[picked], reference))
