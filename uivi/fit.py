@@ -31,7 +31,8 @@ def fit(
     log_density: Callable | AbstractTarget | Any,
     dim: int | None = None,
     *,
-    key: Key,
+    key: Key | None = None,
+    random_seed: int | None = None,
     init: PyTree = None,
     model_args: tuple | None = None,
     model_kwargs: dict[str, Any] | None = None,
@@ -46,9 +47,10 @@ def fit(
 
     Args:
         log_density: a JAX function of a vector of size `dim` (or of a pytree like `init`) that returns a
-            scalar, a NumPyro model, or a `uivi.targets` object.
+            scalar, a NumPyro or PyMC model, or a `uivi.targets` object.
         dim: size of z.
         key: JAX random key, such as `jax.random.key(0)`.
+        random_seed: a whole number instead of `key`.
         init: an example draw instead of `dim`, any pytree of float arrays; q starts around it and draws come
             back with its structure.
         model_args: arguments of a NumPyro model, its data among them.
@@ -71,7 +73,7 @@ def fit(
         >>> posterior.sample(jax.random.key(1), 5).shape
         (5, 2)
     """
-    key = _checks.prng_key(key)
+    key = _checks.key_or_seed(key, random_seed)
     _checks.positive_int("num_steps", num_steps)
     _check_types(family, estimator, optimizer)
     family_key, check_key, run_key = jax.random.split(key, 3)

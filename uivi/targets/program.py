@@ -23,12 +23,14 @@ class AbstractProgram:
         example: zeros of one draw in the unconstrained space, by name.
         dims: names of the axes of a variable, where the model has them.
         coords: labels along such axes.
+        constants: data that the model holds beside its observations, by name.
     """
 
     title: str
     example: dict[str, Array]
     dims: dict[str, list[str]]
     coords: dict[str, Any]
+    constants: dict[str, np.ndarray]
 
     def log_density(self, unconstrained: Named) -> Scalar:
         """Log p(x, z) with the Jacobians of the transforms."""
