@@ -93,7 +93,8 @@ def fit(
     if checkpoint is not None:
         schedule = num_steps if optimizer is None else "user"
         bits = jax.random.key_data(key).tolist()
-        config = [family, target, estimator, schedule, bits]
+        fitted = target.identity() if isinstance(target, Program) else target
+        config = [family, fitted, estimator, schedule, bits]
         checkpoints = Checkpoints(checkpoint, _serial.fingerprint(config))
     with reporter(num_steps, show=progress) as shown:
         driven = drive(
