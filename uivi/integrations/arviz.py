@@ -29,11 +29,9 @@ def to_arviz(
 
     Groups: posterior; unconstrained_posterior; sample_stats with `log_p` (unnormalised), `log_q_lower` and
     `log_q_upper` (log q from below and from above in expectation) and `log_weight` (Pareto-smoothed,
-    normalised); of a model also log_likelihood, posterior_predictive, observed_data and constant_data. The draws
-    are not a Markov chain: R-hat and effective sample sizes of them say nothing about the fit,
-    `posterior.check()` does.
-
-    The result is a DataTree, or InferenceData where the ArviZ installed is older than 1 (PyMC 5 needs that one).
+    normalised); of a model also log_likelihood, posterior_predictive, observed_data and constant_data. They are
+    a DataTree, or InferenceData if the installed ArviZ is older than 1, as PyMC 5 needs it. The draws are not a
+    Markov chain: R-hat and effective sample sizes of them say nothing about the fit, `posterior.check()` does.
 
     Args:
         posterior: with its target.
