@@ -53,9 +53,10 @@ def key_or_seed(key, random_seed: object) -> jax.Array:
         return prng_key(key)
     if isinstance(random_seed, bool) or not isinstance(random_seed, numbers.Integral):
         raise TypeError(f"expected `random_seed` to be a whole number, got {random_seed!r}")
-    if not 0 <= random_seed < 2**32:
-        raise ValueError(f"expected `random_seed` from 0 to {2**32 - 1}, got {random_seed}")
-    return jax.random.key(np.uint32(random_seed))
+    seed = int(random_seed)
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"expected `random_seed` from 0 to {2**32 - 1}, got {seed}")
+    return jax.random.key(np.uint32(seed))
 
 
 def prng_key(key) -> jax.Array:

@@ -235,8 +235,8 @@ def _target_of(model: Any) -> Program:
     target = recognise(model, None, None, jax.random.key(0))
     if target is None:
         raise TypeError(
-            f"expected `target` to be a target or a model, got {type(model).__name__}: give a NumPyro model with "
-            "arguments as uivi.integrations.numpyro.target(...)"
+            f"expected `target` to be a target or a model, got {type(model).__name__}: give a NumPyro model "
+            "with arguments as uivi.integrations.numpyro.target(...)"
         )
     return target
 

@@ -14,7 +14,7 @@ from uivi._promotion import ordinary_promotion
 @contextlib.contextmanager
 def settings_kept() -> Iterator[None]:
     """Undo two effects of importing PyMC's JAX functions: x64 switched on, a hundred CPU devices asked for."""
-    x64, flags = jax.config.jax_enable_x64, os.environ.get("XLA_FLAGS")
+    x64, flags = jax.config.values["jax_enable_x64"], os.environ.get("XLA_FLAGS")
     try:
         yield
     finally:
@@ -56,8 +56,8 @@ def translate(inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[..., li
 def untranslatable(error: Exception) -> ValueError:
     """What to tell the user of a failed translation."""
     return ValueError(
-        "expected a model that PyTensor can translate to JAX: write the model without the operation named below, "
-        f"or register it with pytensor.link.jax.dispatch.jax_funcify\n{type(error).__name__}: {error}"
+        "expected a model that PyTensor can translate to JAX: do without the operation named below, "
+        f"or register that with pytensor.link.jax.dispatch.jax_funcify\n{type(error).__name__}: {error}"
     )
 
 

@@ -23,13 +23,11 @@ with settings_kept():
     from pymc.distributions.transforms import CircularTransform, _default_transform
     from pymc.model.transform.conditioning import remove_value_transforms
     from pymc.model.transform.optimization import freeze_dims_and_data
-    from pytensor.graph import ancestors
+    from pytensor.graph.traversal import ancestors
 
 NUM_TRIES = 100
 JITTER = 1.0
 """Starts are looked for in the cube of this half width around the model's initial point, as in PyMC."""
-PYTHON = {"mode": "FAST_COMPILE"}
-"""PyTensor's mode without a compiler: the graphs that it runs are small."""
 
 
 def target(model: Any) -> Program:
@@ -41,8 +39,8 @@ def target(model: Any) -> Program:
         model: a `pm.Model`.
 
     Raises:
-        ValueError: if the model has no free variable, a discrete, untransformed or circular one, or minibatches,
-            cannot be translated to JAX, or has no finite log density.
+        ValueError: if the model has no free variable, a discrete, untransformed or circular one, or a
+            minibatch, if it cannot be translated to JAX, or has no finite log density.
     """
     return Program(PyMCProgram(model))
 
@@ -54,7 +52,7 @@ class PyMCProgram(AbstractProgram):
         _refuse(model)
         self.title = f"PyMC model {model.name}".strip()
         first = model.initial_point(0)
-        with _without_initial_values(model):
+        with _copying(model):
             self.model = freeze_dims_and_data(model)
         variables = {rv.name: self.model.rvs_to_values[rv] for rv in self.model.free_RVs}
         self._dtypes = {name: value.type.dtype for name, value in variables.items()}
@@ -87,13 +85,15 @@ class PyMCProgram(AbstractProgram):
             if all(np.all(np.isfinite(x)) for x in jax.tree.leaves(self._trial(point))):
                 return point
         raise ValueError(
-            "expected a finite log density and gradient somewhere near the model's initial point, found none in "
-            f"{NUM_TRIES} tries; there, {self._terms()}: look for NaN in the data, for observations outside a "
-            "distribution's support, for impossible parameters, and give an `initval`"
+            "expected a finite log density and gradient somewhere near the model's initial point, found none "
+            f"in {NUM_TRIES} tries; there, {self._terms()}: look for NaN in the data, for observations outside "
+            "a distribution's support, for impossible parameters, and give an `initval`"
         )
 
     def log_likelihood(self, draws: Named) -> dict[str, np.ndarray]:
         """Of all observed variables."""
+        if not self.model.observed_RVs:
+            return {}
         function, inputs, names = self._likelihood
         found = jax.jit(jax.vmap(function))(*[jnp.asarray(draws[name]) for name in inputs])
         return {name: np.asarray(value) for name, value in zip(names, found, strict=True)}
@@ -118,7 +118,6 @@ class PyMCProgram(AbstractProgram):
                 random_seed=int(jax.random.bits(key)),
                 progressbar=False,
                 return_inferencedata=False,
-                compile_kwargs=dict(PYTHON),
             )
         return {name: np.asarray(made[name])[0] for name in names}
 
@@ -129,8 +128,10 @@ class PyMCProgram(AbstractProgram):
     @functools.cached_property
     def _likelihood(self) -> tuple[Any, list[str], list[str]]:
         """A function from constrained values to log p of the observations, and the names of both."""
-        plain = remove_value_transforms(self.model)
-        function = translate(plain.value_vars, plain.logp(plain.observed_RVs, sum=False))
+        with _copying(self.model):
+            plain = remove_value_transforms(self.model)
+        terms: Any = plain.logp(plain.observed_RVs, sum=False)
+        function = translate(plain.value_vars, terms)
         return function, [rv.name for rv in plain.free_RVs], [rv.name for rv in plain.observed_RVs]
 
     def _values(self, unconstrained: Named) -> list[Array]:
@@ -154,8 +155,8 @@ class PyMCProgram(AbstractProgram):
         """Which terms of the log density are not finite at the initial point."""
         model = self.model
         names = [v.name for v in (*model.free_RVs, *model.observed_RVs, *model.potentials)]
-        terms = translate([model.rvs_to_values[rv] for rv in model.free_RVs], model.logp(sum=False))
-        found = terms(*self._values(self._initial))
+        terms: Any = model.logp(sum=False)
+        found = translate(model.value_vars, terms)(*self._values(self._initial))
         totals = {name: float(np.sum(np.asarray(term))) for name, term in zip(names, found, strict=True)}
         bad = [f"{name!r} ({total})" for name, total in totals.items() if not np.isfinite(total)]
         return f"log p is not finite in {', '.join(bad)}" if bad else "log p is finite, its gradient not"
@@ -178,14 +179,16 @@ def _refuse(model: Any) -> None:
         _refuse_transform(rv, model.rvs_to_transforms[rv])
     graph = ancestors([*model.basic_RVs, *model.potentials, *model.rvs_to_values.values()])
     if any(v.owner is not None and isinstance(v.owner.op, MinibatchOp) for v in graph):
-        raise ValueError("expected the whole data, got pm.Minibatch: give the data themselves, without total_size")
+        raise ValueError(
+            "expected the whole data, got pm.Minibatch: give the data themselves, without total_size"
+        )
 
 
 def _refuse_transform(rv: Any, transform: Any) -> None:
     if transform is None and _default_transform(rv.owner.op, rv) is not None:
         raise ValueError(
-            f"expected free variables on unconstrained spaces, got {rv.name!r} without its transform: leave out "
-            "default_transform=None"
+            f"expected free variables on unconstrained spaces, got {rv.name!r} without its transform: leave "
+            "out default_transform=None"
         )
     if isinstance(transform, CircularTransform):
         raise ValueError(
@@ -195,7 +198,7 @@ def _refuse_transform(rv: Any, transform: Any) -> None:
 
 
 @contextlib.contextmanager
-def _without_initial_values(model: Any) -> Iterator[None]:
+def _copying(model: Any) -> Iterator[None]:
     """PyMC 5 copies no model that has them; PyMC 6 takes them away like this itself."""
     kept = dict(model.rvs_to_initial_values)
     try:
