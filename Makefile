@@ -2,21 +2,23 @@
 
 PYTHON ?= python3
 GPU_PYTHON ?= python3
+PYMC6_PYTHON ?= python3.12
 PYTEST_ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
+PYMC6_VENV := .venv-pymc6
 DEMO := results/demo
 DEMO_PAGE := $(DEMO)/report.html
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test gpu-test lint format bench clean
+.PHONY: help venv demo test gpu-test pymc6-test lint format bench clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/make \1@\2/p' Makefile | \
-	    while IFS=@ read -r name text; do printf '  %-14s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)$$/make \1@\2/p' Makefile | \
+	    while IFS=@ read -r name text; do printf '  %-16s %s\n' "$$name" "$$text"; done
 
 venv: $(VENV)/.installed ## create .venv and install uivi with its test tools
 
@@ -30,6 +32,11 @@ test: venv ## run the tests (options: make test PYTEST_ARGS="-m 'not slow'")
 
 gpu-test: ## test the fused kernels on a Hopper GPU (GPU_PYTHON: has JAX for CUDA, uivi[gpu,test])
 	$(GPU_PYTHON) -m pytest -p no:cacheprovider tests/test_gpu.py
+
+pymc6-test: ## test PyMC 6 in a venv of its own (PYMC6_PYTHON: Python 3.12 or newer)
+	$(PYMC6_PYTHON) -m venv $(PYMC6_VENV)
+	$(PYMC6_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test]' 'pymc>=6'
+	$(PYMC6_VENV)/bin/python -m pytest $(PYTEST_ARGS) tests/integrations/test_pymc.py tests/integrations/test_arviz.py
 
 lint: $(VENV)/.installed-dev ## check style and types, change nothing
 	$(BIN)/ruff check .

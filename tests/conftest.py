@@ -1,6 +1,7 @@
 """Settings of the whole suite: shapes are checked, implicit promotions and warnings are errors."""
 
 import functools
+import os
 import pathlib
 
 import jax
@@ -8,6 +9,9 @@ import jaxtyping
 import optax
 import pytest
 from jaxtyping import install_import_hook
+
+# PyTensor runs little here, and need not compile it.
+os.environ.setdefault("PYTENSOR_FLAGS", "cxx=,mode=FAST_COMPILE")
 
 # Before anything imports uivi: every annotated shape of the package is checked at run time.
 install_import_hook("uivi", "beartype.beartype")

@@ -32,6 +32,10 @@ BAD = {
     "int init": ({"dim": None, "init": {"a": jnp.zeros(2), "b": 3}}, TypeError, "float arrays only, .*int32"),
     "empty init": ({"dim": None, "init": {}}, TypeError, "float arrays only, got no arrays"),
     "key 0": ({"key": 0}, TypeError, r"expected `key` to be one JAX random key, got int 0: pass"),
+    "no key": ({"key": None}, TypeError, "expected either `key` or `random_seed`, got neither"),
+    "key and seed": ({"random_seed": 1}, TypeError, "expected either `key` or `random_seed`, got both"),
+    "seed 1.5": ({"key": None, "random_seed": 1.5}, TypeError, "`random_seed` to be a whole number, got 1.5"),
+    "seed -1": ({"key": None, "random_seed": -1}, ValueError, "`random_seed` from 0 to 4294967295, got -1"),
     "many keys": ({"key": jax.random.split(jax.random.key(0), 3)}, TypeError, "to be one JAX random key"),
     "no function": ({"log_density": 3.0, "dim": None}, TypeError, "a target or a model, got float"),
     "target of another dim": (
@@ -153,11 +157,11 @@ def test_the_users_family_stays_as_it_was():
 
 
 def test_the_same_key_gives_the_same_draws_and_another_does_not():
-    """A legacy key is the same key."""
-    keys = (jax.random.key(3), jax.random.PRNGKey(3), jax.random.key(4))
-    draws = [fit(key=key).sample(jax.random.key(9), 5) for key in keys]
-    assert np.array_equal(draws[0], draws[1])
-    assert not np.any(draws[0] == draws[2])
+    """A legacy key is the same key, and so is a seed."""
+    keys = ({"key": jax.random.key(3)}, {"key": jax.random.PRNGKey(3)}, {"key": None, "random_seed": 3})
+    first, *same = [fit(**key).sample(jax.random.key(9), 5) for key in keys]
+    assert all(np.array_equal(draws, first) for draws in same)
+    assert not np.any(fit(key=jax.random.key(4)).sample(jax.random.key(9), 5) == first)
 
 
 def test_double_precision(x64):
@@ -201,5 +205,6 @@ def test_progress_goes_to_standard_error(capsys):
     assert out == ""
     assert "fitting" in err
     assert "3/3" in err
+    assert "verdict: " in err
     fit(num_steps=3)
     assert capsys.readouterr() == ("", "")

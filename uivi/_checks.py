@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 
 def positive_int(name: str, value: object) -> int:
@@ -39,6 +40,23 @@ def known_name(kind: str, name: str, names: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise ValueError(f"unknown {kind} {name!r}: {hint}known: {', '.join(names)}")
+
+
+def key_or_seed(key, random_seed: object) -> jax.Array:
+    """The one of the two that is given, as a typed JAX key."""
+    if (key is None) == (random_seed is None):
+        which = "neither" if key is None else "both"
+        raise TypeError(
+            f"expected either `key` or `random_seed`, got {which}: pass key=jax.random.key(0) or random_seed=0"
+        )
+    if random_seed is None:
+        return prng_key(key)
+    if isinstance(random_seed, bool) or not isinstance(random_seed, numbers.Integral):
+        raise TypeError(f"expected `random_seed` to be a whole number, got {random_seed!r}")
+    seed = int(random_seed)
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"expected `random_seed` from 0 to {2**32 - 1}, got {seed}")
+    return jax.random.key(np.uint32(seed))
 
 
 def prng_key(key) -> jax.Array:

@@ -8,6 +8,6 @@ import jax
 
 @contextlib.contextmanager
 def ordinary_promotion() -> Iterator[None]:
-    """BlackJAX and NumPyro rely on JAX's ordinary promotion rules, which the user may have made strict."""
+    """BlackJAX, NumPyro and PyTensor rely on JAX's ordinary rules, which the user may have made strict."""
     with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
         yield

@@ -9,7 +9,7 @@ import optax
 from jaxtyping import PyTree
 
 from uivi import _checks, _serial, loop, presets
-from uivi._types import Key
+from uivi._types import Key, Status
 from uivi.checkpoint import Checkpoints
 from uivi.drive import NUM_RECORDS, Driven, drive
 from uivi.estimators.base import AbstractEstimator
@@ -18,7 +18,7 @@ from uivi.monitor import AbstractMonitor, ElboMonitor
 from uivi.posterior import Posterior
 from uivi.precheck import check_start, check_target
 from uivi.problem import problem_of
-from uivi.progress import reporter
+from uivi.progress import reporter, tell_verdict
 from uivi.starting import find_start
 from uivi.stopping import Rounds
 from uivi.targets.base import AbstractTarget
@@ -32,7 +32,8 @@ def fit(
     log_density: Callable | AbstractTarget | Any,
     dim: int | None = None,
     *,
-    key: Key,
+    key: Key | None = None,
+    random_seed: int | None = None,
     init: PyTree = None,
     model_args: tuple | None = None,
     model_kwargs: dict[str, Any] | None = None,
@@ -47,9 +48,10 @@ def fit(
 
     Args:
         log_density: a JAX function of a vector of size `dim` (or of a pytree like `init`) that returns a
-            scalar, a NumPyro model, or a `uivi.targets` object.
+            scalar, a NumPyro or PyMC model, or a `uivi.targets` object.
         dim: size of z.
         key: JAX random key, such as `jax.random.key(0)`.
+        random_seed: a whole number instead of `key`.
         init: an example draw instead of `dim`, any pytree of float arrays; q starts around it and draws come
             back with its structure.
         model_args: arguments of a NumPyro model, its data among them.
@@ -61,10 +63,10 @@ def fit(
         num_steps: number of updates; by default `Rounds()`: 2,000, 4,000, 8,000 and 16,000 until a round no
             longer raises the ELBO (6,000 for an amortised family, whose ELBO is not followed).
         checkpoint: a directory for checkpoints; an existing one is resumed.
-        progress: whether to show a progress bar.
+        progress: whether to show a progress bar and, at the end, the verdict of `posterior.check()`.
 
     Returns:
-        The posterior; look at `posterior.summary()` before using it.
+        The posterior; look at `posterior.check()` before using it.
 
     Example:
         >>> import jax, uivi
@@ -73,7 +75,7 @@ def fit(
         >>> posterior.sample(jax.random.key(1), 5).shape
         (5, 2)
     """
-    key = _checks.prng_key(key)
+    key = _checks.key_or_seed(key, random_seed)
     if not (num_steps is None or isinstance(num_steps, Rounds)):
         _checks.positive_int("num_steps", num_steps)
     _check_types(family, estimator, optimizer)
@@ -96,7 +98,8 @@ def fit(
     if checkpoint is not None:
         schedule = repr(num_steps) if optimizer is None else "user"
         bits = jax.random.key_data(key).tolist()
-        config = [family, target, estimator, schedule, bits]
+        fitted = target.identity() if isinstance(target, Program) else target
+        config = [family, fitted, estimator, schedule, bits]
         checkpoints = Checkpoints(checkpoint, _serial.fingerprint(config))
     most = num_steps.most if isinstance(num_steps, Rounds) else num_steps
     with reporter(most, show=progress) as shown:
@@ -108,13 +111,16 @@ def fit(
             checkpoints=checkpoints,
             monitors=default_monitors(family, target, num_steps),
         )
-    return posteriors(driven, estimator, example)[0]
+    posterior = posteriors(driven, estimator, example)[0]
+    if progress and posterior.status is not Status.INTERRUPTED and _has_elbo(family, target):
+        tell_verdict(posterior.check())
+    return posterior
 
 
 def default_monitors(
     family: AbstractFamily, target: AbstractTarget, num_steps: int | Rounds
 ) -> tuple[AbstractMonitor, ...]:
-    """The ELBO from below: 20 times, or at the ends of quarters of the first round; nothing if amortised."""
+    """The ELBO from below: 20 times, or every quarter of the first round; nothing if amortised."""
     if not _has_elbo(family, target):
         return ()
     if isinstance(num_steps, Rounds):

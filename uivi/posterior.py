@@ -18,6 +18,7 @@ from uivi._types import Key, Status
 from uivi.diagnosis import Diagnosis
 from uivi.estimators.base import AbstractEstimator
 from uivi.families.base import AbstractFamily
+from uivi.integrations import recognise
 from uivi.targets.base import AbstractTarget
 from uivi.targets.program import Program
 
@@ -81,7 +82,8 @@ class Posterior:
         if self.is_program:
             raise ValueError(
                 "expected the model, to which this posterior belongs: give it to uivi.load(path, target=...), "
-                "as uivi.integrations.numpyro.target(...), or take unconstrained draws with sample_flat()"
+                "as a PyMC model or uivi.integrations.numpyro.target(...), or take unconstrained draws with "
+                "sample_flat()"
             )
         return jax.vmap(ravel_pytree(self.example)[1])(z)
 
@@ -211,16 +213,18 @@ class Posterior:
             raise OSError(f"cannot write {path} ({error.strerror}): choose another place") from error
 
 
-def load(path: str | os.PathLike, *, target: AbstractTarget | None = None) -> Posterior:
+def load(path: str | os.PathLike, *, target: AbstractTarget | Any = None) -> Posterior:
     """Read a posterior that `Posterior.save` wrote.
 
     Args:
         path: the file.
-        target: what was fitted; needed for constrained draws of a model.
+        target: what was fitted, as a target or a model; needed for constrained draws of a model.
     """
     header, named = archive.read(pathlib.Path(path), "posterior")
     arrays = [named[f"array_{i}"] for i in range(len(named))]
     family = _serial.rebuild(header["family"], arrays)
+    if target is not None and not isinstance(target, AbstractTarget):
+        target = _target_of(target)
     if target is not None and target.dim != family.dim:
         raise ValueError(f"expected the target of this posterior, of {family.dim} dimensions, got {target.dim}")
     return Posterior(
@@ -233,6 +237,16 @@ def load(path: str | os.PathLike, *, target: AbstractTarget | None = None) -> Po
         is_program=header.get("is_program", False),
         _diagnosis=header["diagnosis"] and Diagnosis.from_json(header["diagnosis"]),
     )
+
+
+def _target_of(model: Any) -> Program:
+    target = recognise(model, None, None, jax.random.key(0))
+    if target is None:
+        raise TypeError(
+            f"expected `target` to be a target or a model, got {type(model).__name__}: give a NumPyro model "
+            "with arguments as uivi.integrations.numpyro.target(...)"
+        )
+    return target
 
 
 @eqx.filter_jit

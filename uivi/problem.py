@@ -55,7 +55,8 @@ def problem_of(
         return _of_target(given, dim, init, points_key)
     if not callable(given):
         raise TypeError(
-            f"expected `log_density` to be a JAX function of z, a target or a model, got {type(given).__name__}"
+            "expected `log_density` to be a JAX function of z, a target or a model, got "
+            f"{type(given).__name__}: give a function, or a model without `dim` and `init`"
         )
     if (dim is None) == (init is None):
         which = "neither" if dim is None else "both"

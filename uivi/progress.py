@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from uivi.diagnosis import Diagnosis
+
 
 class Reporter:
     """Told of every chunk of updates."""
@@ -55,3 +57,11 @@ def reporter(num_steps: int, *, show: bool, label: str = "fitting") -> Iterator[
     )
     with Progress(*columns, console=Console(stderr=True)) as progress:
         yield Bar(progress, progress.add_task(label, total=num_steps, rate="compiling", bound=""))
+
+
+def tell_verdict(found: Diagnosis) -> None:
+    """Print verdict and advice on standard error."""
+    console = Console(stderr=True, highlight=False)
+    console.print(f"[bold]verdict: {found.verdict}[/bold]; posterior.check() has the numbers")
+    for words in found.advice:
+        console.print(f"  - {words}", markup=False)

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+import optax
 import pytest
 from jax.flatten_util import ravel_pytree
 
@@ -98,6 +99,22 @@ def test_a_posterior_of_a_model_is_saved_and_loaded(target, tmp_path, getkey):
     jax.tree.map(np.testing.assert_array_equal, again.sample(key, 3), posterior.sample(key, 3))
     with pytest.raises(ValueError, match="expected the target of this posterior, of 3 dimensions, got 2"):
         uivi.load(tmp_path / "model.uivi", target=uivi.targets.Banana())
+
+
+def test_a_fit_of_a_model_is_resumed(tmp_path):
+    """With other data it is another fit."""
+    settings = {
+        "family": uivi.ExplicitGaussian.create(3),
+        "optimizer": optax.adam(1e-2),
+        "checkpoint": tmp_path,
+    }
+    fit = lambda y, steps: uivi.fit(
+        regression, model_args=(X, y), key=jax.random.key(0), num_steps=steps, progress=False, **settings
+    )
+    fit(Y, 3)
+    assert fit(Y, 5).history["step"][-1] == 5
+    with pytest.raises(uivi.ArchiveError, match="belongs to another configuration"):
+        fit(Y + 1, 5)
 
 
 def test_the_start_is_finite(target, getkey):

@@ -1,5 +1,6 @@
 """Posteriors for ArviZ: `posterior.to_arviz(key)`; ArviZ 1 (arviz-base) or 0.2x."""
 
+import importlib.metadata
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -28,7 +29,8 @@ def to_arviz(
 
     Groups: posterior; unconstrained_posterior; sample_stats with `log_p` (unnormalised), `log_q_lower` and
     `log_q_upper` (log q from below and from above in expectation) and `log_weight` (Pareto-smoothed,
-    normalised); of a model also log_likelihood, posterior_predictive and observed_data. The draws are not a
+    normalised); of a model also log_likelihood, posterior_predictive, observed_data and constant_data. They are
+    a DataTree, or InferenceData if the installed ArviZ is older than 1, as PyMC 5 needs it. The draws are not a
     Markov chain: R-hat and effective sample sizes of them say nothing about the fit, `posterior.check()` does.
 
     Args:
@@ -66,6 +68,7 @@ def to_arviz(
         if predictive:
             groups["posterior_predictive"] = _chain(source.predict(predict_key, latent))
         groups["observed_data"] = source.observed()
+        groups["constant_data"] = source.constants
     filled = {name: group for name, group in groups.items() if group}
     return _convert(filled, dims, coords, {"inference_library": "uivi", "pareto_k": k})
 
@@ -83,24 +86,36 @@ def _chain(group: Group) -> Group:
 
 
 def _convert(groups: dict[str, Group], dims: dict, coords: dict, attrs: dict[str, Any]) -> Any:
+    # Transforms may change the shape of a variable: its axes belong to the constrained one.
+    unconstrained = groups.pop("unconstrained_posterior")
+    if _is_before_one():
+        return _to_inference_data(groups, unconstrained, dims, coords, attrs)
     try:
         import arviz_base
-    except ImportError:
-        return _convert_legacy(groups, dims, coords, attrs)
-    # Transforms may change the shape of a variable: its axes belong to the constrained one.
-    plain = arviz_base.from_dict({"unconstrained_posterior": groups.pop("unconstrained_posterior")})
+    except ImportError as error:
+        raise ImportError("expected ArviZ to be installed: pip install 'uivi[arviz]'") from error
     tree = arviz_base.from_dict(groups, dims=dims, coords=coords)
+    plain = arviz_base.from_dict({"unconstrained_posterior": unconstrained})
     tree["unconstrained_posterior"] = plain["unconstrained_posterior"]
     tree["posterior"].attrs.update(attrs)
     return tree
 
 
-def _convert_legacy(groups: dict[str, Group], dims: dict, coords: dict, attrs: dict[str, Any]) -> Any:
+def _is_before_one() -> bool:
+    """Whether the user's ArviZ, and with it PyMC 5, takes InferenceData only; arviz-base may be there too."""
     try:
-        import arviz
-    except ImportError as error:
-        raise ImportError("expected ArviZ to be installed: pip install arviz-base (or arviz)") from error
-    convert: Any = vars(arviz)["from_dict"]
-    data = convert(**groups, dims=dims, coords=coords)
+        return importlib.metadata.version("arviz").startswith("0.")
+    except importlib.metadata.PackageNotFoundError:
+        return False
+
+
+def _to_inference_data(
+    groups: dict[str, Group], unconstrained: Group, dims: dict, coords: dict, attrs: dict[str, Any]
+) -> Any:
+    import arviz
+
+    tools: Any = vars(arviz)
+    data = tools["from_dict"](**groups, dims=dims, coords=coords)
+    data.add_groups({"unconstrained_posterior": tools["dict_to_dataset"](unconstrained)})
     data.posterior.attrs.update(attrs)
     return data

@@ -68,6 +68,7 @@ class NumPyroProgram(AbstractProgram):
         _refuse(sites)
         self.sites = sites
         self.dims, self.coords = _plates(sites)
+        self.constants = {}
         info = self._initialise(key)
         self._potential, self._postprocess = info.potential_fn, info.postprocess_fn
         self.example = {name: jnp.zeros_like(value) for name, value in sorted(info.param_info.z.items())}

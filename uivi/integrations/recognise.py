@@ -9,12 +9,18 @@ from uivi.targets.program import Program
 
 
 def recognise(model: Any, model_args: tuple | None, model_kwargs: dict | None, key: Key) -> Program | None:
-    """The target of a NumPyro model, or None for what is no such model.
+    """The target of a PyMC or NumPyro model, or None for what is no such model.
 
     A function is taken for a NumPyro model if arguments for it are given, or if it runs without arguments and
     declares variables.
     """
     has_arguments = model_args is not None or model_kwargs is not None
+    if _is_of_pymc(model):
+        if has_arguments:
+            raise ValueError("expected no `model_args` beside a PyMC model, which has its data in it")
+        from uivi.integrations import pymc
+
+        return pymc.target(model)
     if not isinstance(model, Callable):
         return None
     if has_arguments or _declares_variables(model):
@@ -22,6 +28,11 @@ def recognise(model: Any, model_args: tuple | None, model_kwargs: dict | None, k
 
         return numpyro.target(model, model_args or (), model_kwargs, key=key)
     return None
+
+
+def _is_of_pymc(model: Any) -> bool:
+    """Whether it is a `pm.Model`; PyMC need not be installed to say no."""
+    return any(base.__module__ == "pymc.model.core" for base in type(model).__mro__)
 
 
 def _declares_variables(model: Callable) -> bool:

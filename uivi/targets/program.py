@@ -4,6 +4,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
@@ -23,12 +24,14 @@ class AbstractProgram:
         example: zeros of one draw in the unconstrained space, by name.
         dims: names of the axes of a variable, where the model has them.
         coords: labels along such axes.
+        constants: data that the model holds beside its observations, by name.
     """
 
     title: str
     example: dict[str, Array]
     dims: dict[str, list[str]]
     coords: dict[str, Any]
+    constants: dict[str, np.ndarray]
 
     def log_density(self, unconstrained: Named) -> Scalar:
         """Log p(x, z) with the Jacobians of the transforms."""
@@ -77,6 +80,13 @@ class Program(AbstractGlobalTarget):
         """The model's."""
         del site
         return self.source.log_density(self.unflatten(z))
+
+    def identity(self) -> list[str]:
+        """What tells it from other posteriors, also in the next process: shapes, and log p at two places."""
+        shapes = [f"{name}{list(value.shape)}" for name, value in self.source.example.items()]
+        first = jnp.arange(self.dim, dtype=jnp.zeros(()).dtype)
+        values = jax.vmap(self.log_density)(jnp.stack([jnp.sin(first), jnp.cos(first)]))
+        return [*shapes, *(f"{value:.4g}" for value in values.tolist())]
 
     def coordinate(self, index: int) -> str:
         """The name of one coordinate of z, such as "theta[3]"."""

@@ -1,0 +1,69 @@
+"""PyTensor graphs as JAX functions, without what PyTensor changes in the user's process."""
+
+import contextlib
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+
+from uivi._promotion import ordinary_promotion
+
+
+@contextlib.contextmanager
+def settings_kept() -> Iterator[None]:
+    """Undo two effects of importing PyMC's JAX functions: x64 switched on, a hundred CPU devices asked for."""
+    x64, flags = jax.config.values["jax_enable_x64"], os.environ.get("XLA_FLAGS")
+    try:
+        yield
+    finally:
+        jax.config.update("jax_enable_x64", x64)
+        os.environ.pop("XLA_FLAGS", None)
+        if flags is not None:
+            os.environ["XLA_FLAGS"] = flags
+
+
+with settings_kept():
+    try:
+        from pymc.sampling.jax import get_jaxified_graph
+    except ImportError as error:
+        raise ImportError(
+            "expected PyMC 5 or 6 to be installed for a PyMC model: pip install 'uivi[pymc]'"
+        ) from error
+
+
+def translate(inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[..., list[jax.Array]]:
+    """A compiled JAX function from values of `inputs` to those of `outputs`, in the user's float type.
+
+    Raises:
+        ValueError: if PyTensor cannot translate the graph.
+    """
+    try:
+        with _pytensor_rules():
+            function = get_jaxified_graph(inputs=list(inputs), outputs=list(outputs))
+    except Exception as error:
+        raise untranslatable(error) from error
+    compiled = jax.jit(function)
+
+    def call(*values: jax.Array) -> list[jax.Array]:
+        with _pytensor_rules():
+            return list(compiled(*values))
+
+    return call
+
+
+def untranslatable(error: Exception) -> ValueError:
+    """What to tell the user of a failed translation."""
+    return ValueError(
+        "expected a model that PyTensor can translate to JAX: do without the operation named below, "
+        f"or register that with pytensor.link.jax.dispatch.jax_funcify\n{type(error).__name__}: {error}"
+    )
+
+
+@contextlib.contextmanager
+def _pytensor_rules() -> Iterator[None]:
+    """PyTensor asks for float64 by name; without x64 JAX gives float32 and would warn at each place."""
+    with ordinary_promotion(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Explicitly requested dtype", UserWarning)
+        yield

@@ -1,0 +1,223 @@
+"""PyMC models: `uivi.fit(model, random_seed=1)`."""
+
+import contextlib
+import functools
+import logging
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from uivi._types import Key, Scalar
+from uivi.integrations._pytensor import settings_kept, translate, untranslatable
+from uivi.targets.program import AbstractProgram, Named, Program
+
+with settings_kept():
+    import pymc as pm
+    from pymc.backends.arviz import coords_and_dims_for_inferencedata, find_constants, find_observations
+    from pymc.data import MinibatchOp
+    from pymc.distributions.transforms import CircularTransform, _default_transform
+    from pymc.model.transform.conditioning import remove_value_transforms
+    from pymc.model.transform.optimization import freeze_dims_and_data
+    from pytensor.graph.traversal import ancestors
+
+NUM_TRIES = 100
+JITTER = 1.0
+"""Starts are looked for in the cube of this half width around the model's initial point, as in PyMC."""
+
+
+def target(model: Any) -> Program:
+    """The posterior of a PyMC model (5.x or 6.x), for `uivi.fit`.
+
+    Data and dims are those that the model has now: `pm.set_data` does not change the target afterwards.
+
+    Args:
+        model: a `pm.Model`.
+
+    Raises:
+        ValueError: if the model has no free variable, a discrete, untransformed or circular one, or a
+            minibatch, if it cannot be translated to JAX, or has no finite log density.
+    """
+    return Program(PyMCProgram(model))
+
+
+class PyMCProgram(AbstractProgram):
+    """A PyMC model with its data as they are."""
+
+    def __init__(self, model: Any):
+        _refuse(model)
+        self.title = f"PyMC model {model.name}".strip()
+        first = model.initial_point(0)
+        with _copying(model):
+            self.model = freeze_dims_and_data(model)
+        variables = {rv.name: self.model.rvs_to_values[rv] for rv in self.model.free_RVs}
+        self._dtypes = {name: value.type.dtype for name, value in variables.items()}
+        self._initial = {name: first[value.name] for name, value in sorted(variables.items())}
+        self.example = {name: jnp.zeros(np.shape(value)) for name, value in self._initial.items()}
+        self.coords, self.dims = coords_and_dims_for_inferencedata(self.model)
+        self.constants = find_constants(self.model)
+        inputs, derived = list(variables.values()), self.model.unobserved_RVs
+        self._derived = [variable.name for variable in derived]
+        self._log_density = translate(inputs, [self.model.logp()])
+        self._constrain = translate(inputs, self.model.replace_rvs_by_values(derived))
+        self._trial = jax.jit(jax.value_and_grad(self.log_density))
+        self._check()
+
+    def log_density(self, unconstrained: Named) -> Scalar:
+        """With the Jacobians of the transforms, and with potentials."""
+        (value,) = self._log_density(*self._values(unconstrained))
+        return jnp.asarray(value, jnp.result_type(*unconstrained.values()))
+
+    def constrain(self, unconstrained: Named) -> Named:
+        """Free variables and deterministics."""
+        return dict(zip(self._derived, self._constrain(*self._values(unconstrained)), strict=True))
+
+    def start(self, key: Key) -> Named:
+        """The model's initial point with jitter, as PyMC's own samplers take it."""
+        names = list(self.example)
+        for attempt in jax.random.split(key, NUM_TRIES):
+            keys = dict(zip(names, jax.random.split(attempt, len(names)), strict=True))
+            point = {name: self._jittered(name, keys[name]) for name in names}
+            if all(np.all(np.isfinite(x)) for x in jax.tree.leaves(self._trial(point))):
+                return point
+        raise ValueError(
+            "expected a finite log density and gradient somewhere near the model's initial point, found none "
+            f"in {NUM_TRIES} tries; there, {self._terms()}: look for NaN in the data, for observations outside "
+            "a distribution's support, for impossible parameters, and give an `initval`"
+        )
+
+    def log_likelihood(self, draws: Named) -> dict[str, np.ndarray]:
+        """Of all observed variables."""
+        if not self.model.observed_RVs:
+            return {}
+        function, inputs, names = self._likelihood
+        found = jax.jit(jax.vmap(function))(*[jnp.asarray(draws[name]) for name in inputs])
+        return {name: np.asarray(value) for name, value in zip(names, found, strict=True)}
+
+    def predict(self, key: Key, draws: Named, *args: Any, **kwargs: Any) -> dict[str, np.ndarray]:
+        """Observed variables drawn anew, by PyMC."""
+        if args or kwargs:
+            raise TypeError(
+                "expected no arguments for a PyMC model: for other data, pm.set_data(...) and "
+                "pm.sample_posterior_predictive(posterior.to_arviz(key), predictions=True)"
+            )
+        names = [rv.name for rv in self.model.observed_RVs]
+        if not names:
+            return {}
+        columns = {name: np.asarray(draws[name], dtype) for name, dtype in self._dtypes.items()}
+        points = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        with _silent():
+            made = pm.sample_posterior_predictive(
+                points,
+                model=self.model,
+                var_names=names,
+                random_seed=int(jax.random.bits(key)),
+                progressbar=False,
+                return_inferencedata=False,
+            )
+        return {name: np.asarray(made[name])[0] for name in names}
+
+    def observed(self) -> dict[str, np.ndarray]:
+        """Values of the observed variables."""
+        return find_observations(self.model)
+
+    @functools.cached_property
+    def _likelihood(self) -> tuple[Any, list[str], list[str]]:
+        """A function from constrained values to log p of the observations, and the names of both."""
+        with _copying(self.model):
+            plain = remove_value_transforms(self.model)
+        terms: Any = plain.logp(plain.observed_RVs, sum=False)
+        function = translate(plain.value_vars, terms)
+        return function, [rv.name for rv in plain.free_RVs], [rv.name for rv in plain.observed_RVs]
+
+    def _values(self, unconstrained: Named) -> list[Array]:
+        """In the order and, with x64, in the float types of the model."""
+        types = {name: jax.dtypes.canonicalize_dtype(dtype) for name, dtype in self._dtypes.items()}
+        return [jnp.asarray(unconstrained[name], dtype) for name, dtype in types.items()]
+
+    def _jittered(self, name: str, key: Key) -> Array:
+        centre = jnp.asarray(self._initial[name], self.example[name].dtype)
+        return centre + jax.random.uniform(key, centre.shape, centre.dtype, -JITTER, JITTER)
+
+    def _check(self) -> None:
+        """Raise if the functions cannot be traced, or have no finite value."""
+        try:
+            jax.eval_shape(lambda z: (self.log_density(z), self.constrain(z)), self.example)
+        except Exception as error:
+            raise untranslatable(error) from error
+        self.start(jax.random.key(0))
+
+    def _terms(self) -> str:
+        """Which terms of the log density are not finite at the initial point."""
+        model = self.model
+        names = [v.name for v in (*model.free_RVs, *model.observed_RVs, *model.potentials)]
+        terms: Any = model.logp(sum=False)
+        found = translate(model.value_vars, terms)(*self._values(self._initial))
+        totals = {name: float(np.sum(np.asarray(term))) for name, term in zip(names, found, strict=True)}
+        bad = [f"{name!r} ({total})" for name, total in totals.items() if not np.isfinite(total)]
+        return f"log p is not finite in {', '.join(bad)}" if bad else "log p is finite, its gradient not"
+
+
+def _refuse(model: Any) -> None:
+    """Raise on what cannot be fitted."""
+    if not model.free_RVs:
+        raise ValueError(
+            f"expected at least one free variable, got {sorted(model.named_vars) or 'none at all'}: leave "
+            "`observed` out of the variables that are to be inferred"
+        )
+    discrete = [model.values_to_rvs[value].name for value in model.discrete_value_vars]
+    if discrete:
+        raise ValueError(
+            f"expected continuous free variables, got the discrete {', '.join(map(repr, discrete))}: sum them "
+            "out, as in pm.Mixture or pymc_extras.marginalize"
+        )
+    for rv in model.free_RVs:
+        _refuse_transform(rv, model.rvs_to_transforms[rv])
+    graph = ancestors([*model.basic_RVs, *model.potentials, *model.rvs_to_values.values()])
+    if any(v.owner is not None and isinstance(v.owner.op, MinibatchOp) for v in graph):
+        raise ValueError(
+            "expected the whole data, got pm.Minibatch: give the data themselves, without total_size"
+        )
+
+
+def _refuse_transform(rv: Any, transform: Any) -> None:
+    if transform is None and _default_transform(rv.owner.op, rv) is not None:
+        raise ValueError(
+            f"expected free variables on unconstrained spaces, got {rv.name!r} without its transform: leave "
+            "out default_transform=None"
+        )
+    if isinstance(transform, CircularTransform):
+        raise ValueError(
+            f"expected free variables on unconstrained spaces, got the circular {rv.name!r}, whose density is "
+            "periodic there: use the angle of a pair of normal variables"
+        )
+
+
+@contextlib.contextmanager
+def _copying(model: Any) -> Iterator[None]:
+    """PyMC 5 copies no model that has them; PyMC 6 takes them away like this itself."""
+    kept = dict(model.rvs_to_initial_values)
+    try:
+        model.rvs_to_initial_values.update(dict.fromkeys(kept))
+        with warnings.catch_warnings():
+            # It is about the copy, which no user gets to see.
+            warnings.filterwarnings("ignore", "Detected variables likely created by GP", UserWarning)
+            yield
+    finally:
+        model.rvs_to_initial_values.update(kept)
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """PyMC logs what it samples."""
+    logger = logging.getLogger("pymc")
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
