@@ -28,7 +28,7 @@ LAYERS = (
     {"targets", "families"},
     {"reverse"},
     {"estimators"},
-    {"optim", "loop"},
+    {"stopping", "optim", "loop"},
     {"bounds", "diagnostics", "metrics", "diagnosis", "ais", "likelihood", "predictive"},
     {"checkpoint", "progress", "monitor", "drive"},
     {"posterior", "precheck", "starting", "presets", "integrations", "problem", "fit"},
