@@ -12,7 +12,7 @@ from jaxtyping import Array, PyTree
 from uivi._types import Info, Key
 from uivi.estimators.base import AbstractEstimator
 from uivi.families.base import AbstractFamily
-from uivi.optim import AveragedState
+from uivi.optim import average_of
 from uivi.targets.base import AbstractTarget
 
 
@@ -120,10 +120,9 @@ def _run(method: Method, state: FitState, num_steps: Array) -> tuple[FitState, C
 
 def averaged(state: FitState) -> FitState:
     """The state to evaluate: with the averaged parameters if the optimiser keeps an average."""
-    if not isinstance(state.opt_state, AveragedState):
-        return state
-    family, target = eqx.combine(state.opt_state.average, (state.family, state.target))
-    return eqx.tree_at(lambda s: (s.family, s.target), state, (family, target))
+    params = (state.family, state.target)
+    average = average_of(state.opt_state, params)
+    return state if average is params else eqx.tree_at(lambda s: (s.family, s.target), state, average)
 
 
 def stack(states: list[FitState]) -> FitState:

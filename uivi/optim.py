@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
@@ -124,6 +125,11 @@ def averaged(inner: optax.GradientTransformation, decay: float = 0.999) -> optax
         return updates, AveragedState(inner_state, state.count + 1, average)
 
     return optax.GradientTransformation(init, update)
+
+
+def average_of(opt_state: PyTree, params: PyTree) -> PyTree:
+    """The average of the parameters if the optimiser keeps one, else `params`."""
+    return eqx.combine(opt_state.average, params) if isinstance(opt_state, AveragedState) else params
 
 
 def clip_by_norm(largest: float) -> optax.GradientTransformation:
