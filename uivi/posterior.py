@@ -19,7 +19,7 @@ from uivi.diagnosis import Diagnosis
 from uivi.estimators.base import AbstractEstimator
 from uivi.families.base import AbstractFamily
 from uivi.targets.base import AbstractTarget
-from uivi.targets.program import Program
+from uivi.targets.program import AbstractModel
 
 OVERSAMPLING = 4
 """Draws of q for each reweighted one."""
@@ -76,7 +76,7 @@ class Posterior:
 
     def structured(self, z: Float[Array, "S D"]) -> PyTree:
         """Flat draws in the structure of `sample`."""
-        if isinstance(self.target, Program):
+        if isinstance(self.target, AbstractModel):
             return _constrained(self.target, z)
         if self.is_program:
             raise ValueError(
@@ -228,7 +228,7 @@ def load(path: str | os.PathLike, *, target: AbstractTarget | None = None) -> Po
 
 
 @eqx.filter_jit
-def _constrained(target: Program, z: Float[Array, "S D"]) -> dict[str, Array]:
+def _constrained(target: AbstractModel, z: Float[Array, "S D"]) -> dict[str, Array]:
     return jax.vmap(target.constrain)(z)
 
 

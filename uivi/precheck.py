@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from uivi._types import Context, Key, Latent, Scalar
 from uivi.families.base import AbstractFamily
 from uivi.targets.base import AbstractTarget
-from uivi.targets.program import Program
+from uivi.targets.program import AbstractModel
 
 NUM_TRIES = 32
 
@@ -63,7 +63,7 @@ def check_start(target: AbstractTarget, points: Float[Array, "K D"]) -> None:
     gradients = _check_gradient(target.log_density, points, values)
     still = np.flatnonzero(~gradients.any(0))
     if still.size:
-        name = target.coordinate(int(still[0])) if isinstance(target, Program) else f"z[{still[0]}]"
+        name = target.coordinate(int(still[0])) if isinstance(target, AbstractModel) else f"z[{still[0]}]"
         raise ValueError(
             f"expected a proper posterior, but the log density does not change with {name!r}: give it a proper "
             "prior, or leave it out"

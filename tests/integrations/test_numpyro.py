@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+import optax
 import pytest
 from jax.flatten_util import ravel_pytree
 
@@ -98,6 +99,18 @@ def test_a_posterior_of_a_model_is_saved_and_loaded(target, tmp_path, getkey):
     jax.tree.map(np.testing.assert_array_equal, again.sample(key, 3), posterior.sample(key, 3))
     with pytest.raises(ValueError, match="expected the target of this posterior, of 3 dimensions, got 2"):
         uivi.load(tmp_path / "model.uivi", target=uivi.targets.Banana())
+
+
+def test_a_fit_of_a_model_has_checkpoints(tmp_path, getkey):
+    settings = {"family": uivi.ExplicitGaussian.create(3), "checkpoint": tmp_path, "progress": False}
+    fit = lambda model, steps: uivi.fit(
+        model, model_args=(X, Y), key=jax.random.key(0), num_steps=steps, optimizer=optax.adam(1e-2), **settings
+    )
+    fit(regression, 3)
+    resumed = fit(regression, 6)
+    assert resumed.history["step"] == [1, 2, 3, 4, 5, 6]
+    with pytest.raises(uivi.ArchiveError, match="belongs to another configuration"):
+        fit(lambda x, y: regression(x, y), 6)
 
 
 def test_the_start_is_finite(target, getkey):
