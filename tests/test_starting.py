@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from uivi.starting import find_start
+from uivi.starting import Start, find_start, recentred
 
 COVARIANCE = np.array([[4.0, 1.9e-3], [1.9e-3, 1e-6]])
 PRECISION = np.linalg.inv(COVARIANCE)
@@ -35,6 +35,24 @@ def test_moments_of_a_narrow_gaussian(getkey):
     start = find_start(getkey(), narrow, points(2), full_up_to=10)
     np.testing.assert_allclose((start.loc - MEAN) / np.sqrt(np.diag(COVARIANCE)), 0, atol=0.2)
     np.testing.assert_allclose(covariance(start), COVARIANCE, rtol=0.1)
+
+
+def test_a_start_moves_to_the_mode_and_keeps_its_shape():
+    """A covariance that is 10% off takes it there in a few steps."""
+    factor = jnp.asarray(np.linalg.cholesky(1.1 * COVARIANCE), jnp.float32)
+    off = jnp.asarray(MEAN + 5 * np.sqrt(np.diag(COVARIANCE)), jnp.float32)
+    start = recentred(Start(off, factor), narrow)
+    np.testing.assert_allclose((start.loc - MEAN) / np.sqrt(np.diag(COVARIANCE)), 0, atol=0.05)
+    np.testing.assert_array_equal(start.factor, factor)
+    by_sd = recentred(Start(jnp.array([2.0, 1.0]), jnp.full((2,), 0.9)), lambda z: -0.5 * jnp.sum(z**2))
+    np.testing.assert_allclose(by_sd.loc, 0, atol=0.01)
+
+
+def test_a_start_that_would_go_down_stays():
+    far = Start(jnp.ones(2), 100 * jnp.eye(2))
+    np.testing.assert_array_equal(recentred(far, lambda z: -0.5 * jnp.sum(z**2)).loc, far.loc)
+    to_nan = recentred(far, lambda z: -jnp.sum(jnp.log(2.0 - z)))
+    np.testing.assert_array_equal(to_nan.loc, far.loc)
 
 
 def test_standard_deviations_where_the_covariance_is_too_large(getkey):

@@ -32,6 +32,7 @@ from uivi.families import (
     small_init,
 )
 from uivi.fit import fit
+from uivi.integrations.blackjax import as_vi_algorithm
 from uivi.likelihood import Likelihood
 from uivi.posterior import Posterior, load
 from uivi.predictive import predict
@@ -102,6 +103,7 @@ __all__ = [
     "TwoNetGaussian",
     "Uniform",
     "Verdict",
+    "as_vi_algorithm",
     "authors_init",
     "bounds",
     "datasets",

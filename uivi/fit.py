@@ -17,12 +17,12 @@ from uivi.families.base import AbstractFamily
 from uivi.monitor import AbstractMonitor, ElboMonitor
 from uivi.posterior import Posterior
 from uivi.precheck import check_start, check_target
-from uivi.problem import problem_of
+from uivi.problem import Problem, problem_of
 from uivi.progress import reporter, tell_verdict
-from uivi.starting import find_start
+from uivi.starting import Start, find_start, recentred
 from uivi.stopping import Rounds
 from uivi.targets.base import AbstractTarget
-from uivi.targets.program import Program
+from uivi.targets.program import AbstractModel
 
 NUM_BOUNDS = 20
 """How often a fit looks at its ELBO."""
@@ -81,13 +81,10 @@ def fit(
     _check_types(family, estimator, optimizer)
     family_key, check_key, run_key = jax.random.split(key, 3)
     problem_key, start_key = jax.random.split(jax.random.fold_in(key, 1))
-    target, example, points = problem_of(log_density, dim, init, model_args, model_kwargs, problem_key)
+    problem = problem_of(log_density, dim, init, model_args, model_kwargs, problem_key)
+    target = problem.target
     if family is None:
-        start = None
-        if points is not None:
-            check_start(target, points)
-            start = find_start(start_key, target.log_density, points, full_up_to=presets.FULL_COVARIANCE_UP_TO)
-        family = presets.default_family(family_key, target.dim, start=start)
+        family = presets.default_family(family_key, target.dim, start=_start(start_key, problem))
     estimator = presets.default_estimator(family) if estimator is None else estimator
     check_target(check_key, target, family)
     if num_steps is None:
@@ -98,7 +95,7 @@ def fit(
     if checkpoint is not None:
         schedule = repr(num_steps) if optimizer is None else "user"
         bits = jax.random.key_data(key).tolist()
-        fitted = target.identity() if isinstance(target, Program) else target
+        fitted = target.identity() if isinstance(target, AbstractModel) else target
         config = [family, fitted, estimator, schedule, bits]
         checkpoints = Checkpoints(checkpoint, _serial.fingerprint(config))
     most = num_steps.most if isinstance(num_steps, Rounds) else num_steps
@@ -111,10 +108,20 @@ def fit(
             checkpoints=checkpoints,
             monitors=default_monitors(family, target, num_steps),
         )
-    posterior = posteriors(driven, estimator, example)[0]
+    posterior = posteriors(driven, estimator, problem.example)[0]
     if progress and posterior.status is not Status.INTERRUPTED and _has_elbo(family, target):
         tell_verdict(posterior.check())
     return posterior
+
+
+def _start(key: Key, problem: Problem) -> Start | None:
+    """Place and scale of a rough approximation, of a target that is one posterior."""
+    target, points, rough = problem.target, problem.points, problem.rough
+    if points is None:
+        return None
+    check_start(target, points)
+    search = lambda f: find_start(key, f, points, full_up_to=presets.FULL_COVARIANCE_UP_TO)
+    return search(target.log_density) if rough is None else recentred(search(rough), target.log_density)
 
 
 def default_monitors(
@@ -147,7 +154,7 @@ def posteriors(driven: Driven, estimator: AbstractEstimator, example: PyTree) ->
                 state.target,
                 estimator,
                 state.est_state,
-                isinstance(state.target, Program),
+                isinstance(state.target, AbstractModel),
             )
         )
     return made

@@ -7,13 +7,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
 from uivi._types import Info, Key
 from uivi.estimators.base import AbstractEstimator
 from uivi.families.base import AbstractFamily
-from uivi.optim import AveragedState
+from uivi.optim import average_of
 from uivi.targets.base import AbstractTarget
 
 
@@ -121,14 +120,9 @@ def _run(method: Method, state: FitState, num_steps: Array) -> tuple[FitState, C
 
 def averaged(state: FitState) -> FitState:
     """The state to evaluate: with the averaged parameters if the optimiser keeps an average."""
-    if not isinstance(state.opt_state, AveragedState):
-        return state
     params = (state.family, state.target)
-    shaped = lambda vector, like: ravel_pytree(like)[1](vector)  # noqa: E731
-    shaped = jax.vmap(shaped) if state.step.ndim else shaped
-    average = shaped(state.opt_state.average, eqx.filter(params, eqx.is_inexact_array))
-    family, target = eqx.combine(average, params)
-    return eqx.tree_at(lambda s: (s.family, s.target), state, (family, target))
+    average = average_of(state.opt_state, params)
+    return state if average is params else eqx.tree_at(lambda s: (s.family, s.target), state, average)
 
 
 def stack(states: list[FitState]) -> FitState:

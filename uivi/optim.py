@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
@@ -124,6 +125,15 @@ def averaged(inner: optax.GradientTransformation, decay: float = 0.999) -> optax
         return updates, AveragedState(inner_state, state.count + 1, average)
 
     return optax.GradientTransformation(init, update)
+
+
+def average_of(opt_state: PyTree, params: PyTree) -> PyTree:
+    """The average of the parameters if the optimiser keeps one, else `params`; stacked fits too."""
+    if not isinstance(opt_state, AveragedState):
+        return params
+    shaped = lambda vector, like: ravel_pytree(like)[1](vector)  # noqa: E731
+    shaped = shaped if opt_state.average.ndim == 1 else jax.vmap(shaped)
+    return eqx.combine(shaped(opt_state.average, eqx.filter(params, eqx.is_inexact_array)), params)
 
 
 def adam_cosine(

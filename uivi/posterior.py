@@ -20,7 +20,7 @@ from uivi.estimators.base import AbstractEstimator
 from uivi.families.base import AbstractFamily
 from uivi.integrations import recognise
 from uivi.targets.base import AbstractTarget
-from uivi.targets.program import Program
+from uivi.targets.program import AbstractModel
 
 OVERSAMPLING = 4
 """Draws of q for each reweighted one."""
@@ -77,7 +77,7 @@ class Posterior:
 
     def structured(self, z: Float[Array, "S D"]) -> PyTree:
         """Flat draws in the structure of `sample`."""
-        if isinstance(self.target, Program):
+        if isinstance(self.target, AbstractModel):
             return _constrained(self.target, z)
         if self.is_program:
             raise ValueError(
@@ -166,7 +166,7 @@ class Posterior:
 
     def _quantities(self, z: Float[Array, "S D"]) -> Float[Array, "S K"]:
         """Z itself and, of a model, its real variables."""
-        if not isinstance(self.target, Program):
+        if not isinstance(self.target, AbstractModel):
             return z
         variables = [x.reshape(z.shape[0], -1) for x in jax.tree.leaves(self.structured(z))]
         return jnp.concatenate([z, *(x for x in variables if jnp.issubdtype(x.dtype, z.dtype))], 1)
@@ -239,7 +239,7 @@ def load(path: str | os.PathLike, *, target: AbstractTarget | Any = None) -> Pos
     )
 
 
-def _target_of(model: Any) -> Program:
+def _target_of(model: Any) -> AbstractModel:
     target = recognise(model, None, None, jax.random.key(0))
     if target is None:
         raise TypeError(
@@ -250,7 +250,7 @@ def _target_of(model: Any) -> Program:
 
 
 @eqx.filter_jit
-def _constrained(target: Program, z: Float[Array, "S D"]) -> dict[str, Array]:
+def _constrained(target: AbstractModel, z: Float[Array, "S D"]) -> dict[str, Array]:
     return jax.vmap(target.constrain)(z)
 
 

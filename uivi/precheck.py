@@ -1,14 +1,16 @@
 """Checks of a target before any long work."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from uivi._types import Key
+from uivi._types import Context, Key, Latent, Scalar
 from uivi.families.base import AbstractFamily
 from uivi.targets.base import AbstractTarget
-from uivi.targets.program import Program
+from uivi.targets.program import AbstractModel
 
 NUM_TRIES = 32
 
@@ -19,23 +21,35 @@ def check_target(key: Key, target: AbstractTarget, family: AbstractFamily) -> No
     Raises:
         ValueError: with what was expected, what came and what to do.
     """
+    sites_key, draw_key = jax.random.split(key)
+    log_density, context = check_structure(sites_key, target, family)
+    keys = jax.random.split(draw_key, NUM_TRIES)
+    draws = jax.vmap(lambda k: family.sample(k, context).z)(keys)
+    values = _evaluate(log_density, draws)
+    _check_gradient(log_density, draws, values)
+
+
+def check_structure(
+    key: Key, target: AbstractTarget, family: AbstractFamily
+) -> tuple[Callable[[Latent], Scalar], Context]:
+    """The part of `check_target` that needs no numbers: sizes, and a log density that can be traced.
+
+    Returns:
+        Log p at the first site, and the context of that site.
+    """
     if family.dim != target.dim:
         raise ValueError(
             f"expected a family on {target.dim} dimensions (the target's), got one on {family.dim}: "
             "change `dim` or the family"
         )
-    sites_key, draw_key = jax.random.split(key)
-    site = jax.tree.map(lambda x: x[0], target.sites(sites_key, jnp.zeros((), jnp.int32)))
+    site = jax.tree.map(lambda x: x[0], target.sites(key, jnp.zeros((), jnp.int32)))
     context = target.context(site)
     has = 0 if context is None else context.shape[0]
     if has != family.context_dim:
         raise ValueError(f"expected a family with context_dim={has} (the target's), got {family.context_dim}")
-    log_density = lambda z: target.log_joint(z, site)  # noqa: E731
+    log_density = lambda z: target.log_joint(z, site)
     _check_trace(log_density, target.dim)
-    keys = jax.random.split(draw_key, NUM_TRIES)
-    draws = jax.vmap(lambda k: family.sample(k, context).z)(keys)
-    values = _evaluate(log_density, draws)
-    _check_gradient(log_density, draws, values)
+    return log_density, context
 
 
 def check_start(target: AbstractTarget, points: Float[Array, "K D"]) -> None:
@@ -49,7 +63,7 @@ def check_start(target: AbstractTarget, points: Float[Array, "K D"]) -> None:
     gradients = _check_gradient(target.log_density, points, values)
     still = np.flatnonzero(~gradients.any(0))
     if still.size:
-        name = target.coordinate(int(still[0])) if isinstance(target, Program) else f"z[{still[0]}]"
+        name = target.coordinate(int(still[0])) if isinstance(target, AbstractModel) else f"z[{still[0]}]"
         raise ValueError(
             f"expected a proper posterior, but the log density does not change with {name!r}: give it a proper "
             "prior, or leave it out"

@@ -10,11 +10,11 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
 from uivi import _checks
-from uivi._types import Key
+from uivi._types import Key, Latent, Scalar
 from uivi.integrations import recognise
 from uivi.targets.base import AbstractTarget
 from uivi.targets.density import Density
-from uivi.targets.program import Program
+from uivi.targets.program import AbstractModel
 
 NUM_POINTS = 4
 RADIUS = 2.0
@@ -28,11 +28,13 @@ class Problem(NamedTuple):
         target: what is fitted.
         example: zeros with the structure of one draw.
         points: places to start from, or None for a target that is not one posterior.
+        rough: a cheaper log density to look for a start with, where the target has one.
     """
 
     target: AbstractTarget
     example: PyTree
     points: Float[Array, "K D"] | None
+    rough: Callable[[Latent], Scalar] | None = None
 
 
 def problem_of(
@@ -77,10 +79,11 @@ def _of_target(target: AbstractTarget, dim: int | None, init: PyTree, key: Key) 
         raise ValueError(f"expected dim={target.dim} (the target's), got {dim}: leave dim out")
     if init is not None:
         raise ValueError("expected no `init` beside a target: give the family its starting point")
-    if isinstance(target, Program):
-        starts = [target.source.start(k) for k in jax.random.split(key, NUM_POINTS)]
+    if isinstance(target, AbstractModel):
+        *keys, rough_key = jax.random.split(key, NUM_POINTS + 1)
+        starts = [target.source.start(k) for k in keys]
         points = jnp.stack([ravel_pytree(dict(sorted(start.items())))[0] for start in starts])
-        return Problem(target, target.source.example, points)
+        return Problem(target, target.source.example, points, target.rough(rough_key))
     return Problem(target, jnp.zeros(target.dim), None)
 
 

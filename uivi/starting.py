@@ -20,6 +20,7 @@ from uivi._types import Key, Latent, Scalar
 NUM_MOMENTS = 2_000
 NUM_ELBO = 200
 MAX_ITERATIONS = 100
+NUM_RECENTRING = 5
 LARGEST = 1e4
 """Standard deviations are kept between 1 / LARGEST and LARGEST."""
 
@@ -71,6 +72,23 @@ def find_start(key: Key, log_density: LogDensity, points: Float[Array, "K D"], *
     return max(usable, key=lambda s: s.elbo)
 
 
+def recentred(start: Start, log_density: LogDensity) -> Start:
+    """The same shape where `log_density` is larger: quasi-Newton steps with the covariance of `start`.
+
+    For a start that was found on part of the data, where the mode is a few standard deviations off.
+    """
+    evaluate = eqx.filter_jit(lambda f, z: jax.value_and_grad(f)(z))
+    loc, factor = start.loc, start.factor
+    value, gradient = evaluate(log_density, loc)
+    for _ in range(NUM_RECENTRING):
+        step = factor @ (factor.T @ gradient) if factor.ndim == 2 else factor**2 * gradient
+        new_value, new_gradient = evaluate(log_density, loc + step)
+        if not new_value > value:
+            break
+        loc, value, gradient = loc + step, new_value, new_gradient
+    return start._replace(loc=loc, elbo=math.nan)
+
+
 def _pathfinder(key: Key, log_density, points: Array, is_full: bool) -> tuple[Array, Array]:  # noqa: FBT001
     """Mean and factor of the draws of all paths, each with the weight of its ELBO."""
     with ordinary_promotion():
@@ -104,10 +122,10 @@ def _paths(key: Key, log_density, points: Float[Array, "K D"]) -> Float[Array, "
 
 def _laplace(log_density: LogDensity, start: Float[Array, "D"]) -> tuple[Array, Array]:
     """Mode and curvature by damped Newton steps; the linear algebra is NumPy's, in float64."""
-    derivatives = eqx.filter_jit(
-        lambda z: (log_density(z), jax.grad(log_density)(z), jax.hessian(log_density)(z))
-    )
-    evaluate = lambda z: [np.asarray(x, np.float64) for x in derivatives(jnp.asarray(z, start.dtype))]
+    derivatives = eqx.filter_jit(lambda f, z: (f(z), jax.grad(f)(z), jax.hessian(f)(z)))
+    evaluate = lambda z: [
+        np.asarray(x, np.float64) for x in derivatives(log_density, jnp.asarray(z, start.dtype))
+    ]
     z, damping = np.asarray(start, np.float64), 1e-3
     value, gradient, hessian = evaluate(z)
     if not np.all(np.isfinite(hessian)):

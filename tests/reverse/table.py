@@ -46,12 +46,37 @@ class Row(NamedTuple):
         return self.disturb(trained_state(key, sampler, family, self.num_updates, contexts))
 
 
-def _nuts(noise_dim: int) -> AbstractReverseSampler:
-    def algorithm(log_density, step_size):
-        metric = jnp.ones(noise_dim)
-        return blackjax.nuts(log_density, step_size, metric, max_num_doublings=3)
+def _blackjax(kernel: Callable, **settings) -> Row:
+    """One transition of `kernel(log_density, step_size, metric)`."""
 
-    return BlackJAX(algorithm, 0, 1, FixedStep(0.5))
+    def make(noise_dim: int) -> AbstractReverseSampler:
+        metric = jnp.ones(noise_dim)
+        return BlackJAX(lambda f, h: kernel(f, h, metric), 0, 1, FixedStep(0.5), **settings)
+
+    return Row(make)
+
+
+def _elliptical_slice(log_density, step_size, metric):
+    """Its prior is q(ε) = N(0, I), so the density without it."""
+    del step_size
+    without_prior = lambda eps: log_density(eps) + 0.5 * eps @ eps
+    return blackjax.elliptical_slice(without_prior, mean=jnp.zeros_like(metric), cov=metric)
+
+
+BLACKJAX = {
+    "blackjax-hmc": _blackjax(lambda f, h, metric: blackjax.hmc(f, h, metric, 3)),
+    "blackjax-nuts": _blackjax(lambda f, h, metric: blackjax.nuts(f, h, metric, max_num_doublings=3)),
+    "blackjax-ghmc": _blackjax(lambda f, h, metric: blackjax.ghmc(f, h, metric, 0.5, 0.3)),
+    "blackjax-barker": _blackjax(lambda f, h, metric: blackjax.barker(f, h)),
+    "blackjax-random-walk": _blackjax(
+        lambda f, h, metric: blackjax.additive_step_random_walk.normal_random_walk(f, h * metric)
+    ),
+    "blackjax-elliptical-slice": _blackjax(_elliptical_slice, acceptance=lambda info: 1.0),
+    "blackjax-mala": Row(
+        lambda _: BlackJAX(blackjax.mala, 1, 1, AdaptBetween(0.01, target=0.6, rate=0.5)),
+        num_updates=30,
+    ),
+}
 
 
 def _disturb_net(state):
@@ -71,11 +96,7 @@ SAMPLERS = {
     "hmc-adapted": Row(lambda _: HMC(1, 1, 3, AdaptBetween(0.05, rate=0.3)), num_updates=30),
     # Not exactly invariant by itself; over thousands of chains one chain's part in the step vanishes.
     "hmc-authors": Row(lambda _: HMC(3, 2, 3, AuthorsRule(0.5))),
-    "blackjax-mala": Row(
-        lambda _: BlackJAX(blackjax.mala, 1, 1, AdaptBetween(0.01, target=0.6, rate=0.5)),
-        num_updates=30,
-    ),
-    "blackjax-nuts": Row(_nuts),
+    **BLACKJAX,
     "isir-mixing": Row(lambda _: ISIR(4, 2, FromMixing())),
     "isir-untrained": Row(lambda _: ISIR(3, 2, LEARNED), disturb=_disturb_net),
     "isir-trained": Row(lambda _: ISIR(3, 1, LEARNED), num_updates=200),

@@ -1,5 +1,6 @@
 """The toy targets are normalised and their exact draws follow their densities."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,9 +11,11 @@ from tests.helpers import FAILURE_RATE, assert_mean, assert_not_mean
 from uivi.networks import MLP
 from uivi.targets import (
     AbstractProgram,
+    AbstractRowProgram,
     Banana,
     BernoulliVAE,
     Density,
+    Minibatched,
     Multimodal,
     Program,
     Rows,
@@ -46,8 +49,26 @@ class TwoNames(AbstractProgram):
         return -0.5 * (unconstrained["a"][0] ** 2 + unconstrained["b"] ** 2) - jnp.log(2 * jnp.pi)
 
 
+class Rowed(AbstractRowProgram):
+    """z ~ N(0, I) in the plane, rows that add up."""
+
+    example = TwoNames.example
+    log_prior = TwoNames.log_density
+
+    def __init__(self, x):
+        self.data = {"x": x}
+
+    def log_likelihood_of(self, unconstrained, rows):
+        return jnp.sum(rows["x"] * unconstrained["a"][0] + jnp.sin(unconstrained["b"]))
+
+
+def _minibatched(x=None, batch_size=4):
+    x = np.linspace(-1.0, 2.0, 10, dtype=np.float32) if x is None else x
+    return Minibatched(Rowed(x), {"x": Rows.create(x)}, batch_size)
+
+
 NORMALISED["program"] = lambda: Program(TwoNames())
-TARGETS = NORMALISED | {"regression": _regression, "vae": _vae}
+TARGETS = NORMALISED | {"regression": _regression, "vae": _vae, "minibatched": _minibatched}
 BOX = (-8.0, 8.0), (-45.0, 8.0)
 
 
@@ -107,3 +128,24 @@ def test_the_role_of_a_target(name, getkey):
 def test_bad_size(size):
     with pytest.raises(ValueError, match=f"`dim` to be a positive whole number, got {size}"):
         Density(jnp.sum, size)
+
+
+def test_many_parts_are_added_without_loss():
+    """Float32 sums of 50,000 parts would be off by whole nats."""
+    x = np.full(50_000, 20.1, np.float32)
+    target = _minibatched(x, 1)
+    found = eqx.filter_jit(target.log_density)(jnp.array([1.0, 0.0]))
+    exact = 50_000 * np.float64(x[0]) - 0.5 - np.log(2 * np.pi)
+    np.testing.assert_allclose(found, exact, atol=0.1)
+    plain = jax.lax.fori_loop(0, 50_000, lambda i, total: total + x[0], jnp.zeros(()))
+    assert abs(plain - exact) > 5.0
+
+
+def test_a_start_is_looked_for_on_part_of_many_rows(getkey, monkeypatch):
+    target, z = _minibatched(), jnp.array([0.3, 0.4])
+    assert target.rough(getkey()) is None
+    monkeypatch.setattr("uivi.targets.minibatched.NUM_ROUGH", 5)
+    keys = jax.random.split(getkey(), 4_000)
+    estimates = jax.vmap(lambda key: target.rough(key)(z))(keys)
+    assert_mean(estimates[:, None], target.log_density(z), max_stderr=0.02)
+    assert_not_mean(estimates[:, None], target.log_density(z) + 0.3)

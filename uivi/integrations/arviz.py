@@ -9,7 +9,7 @@ from jaxtyping import PyTree
 
 from uivi import diagnostics
 from uivi._types import Key
-from uivi.targets.program import Program
+from uivi.targets.program import AbstractModel
 
 if TYPE_CHECKING:
     from uivi.posterior import Posterior
@@ -58,7 +58,7 @@ def to_arviz(
     }
     dims: dict[str, list[str]] = {}
     coords: dict[str, Any] = {}
-    if isinstance(posterior.target, Program):
+    if isinstance(posterior.target, AbstractModel):
         source = posterior.target.source
         dims, coords = source.dims, source.coords
         latent = {name: draws[name] for name in source.example}

@@ -10,6 +10,8 @@ import numpy as np
 from uivi import _checks
 from uivi._promotion import ordinary_promotion
 from uivi._types import Key, Scalar
+from uivi.targets.data import Rows
+from uivi.targets.minibatched import Minibatched
 from uivi.targets.program import AbstractProgram, Named, Program
 
 try:
@@ -23,6 +25,8 @@ except ImportError as error:
 
 STARTS = init_to_uniform(radius=2)
 """Starts are looked for in this cube around zero, as in NumPyro and Stan."""
+
+_ADVICE = "check the data and `model_args`"
 
 
 def target(
@@ -45,8 +49,43 @@ def target(
             on its data, or has no finite log density.
     """
     key = jax.random.key(0) if key is None else _checks.prng_key(key)
-    args = tuple(model_args) if isinstance(model_args, tuple | list) else (model_args,)
-    return Program(NumPyroProgram(model, args, dict(model_kwargs or {}), key))
+    return Program(NumPyroProgram(model, _tuple(model_args), dict(model_kwargs or {}), key))
+
+
+def minibatched(
+    model: Callable,
+    data: dict[str, Any],
+    batch_size: int,
+    model_args: tuple = (),
+    model_kwargs: dict[str, Any] | None = None,
+    *,
+    key: Key | None = None,
+) -> Minibatched:
+    """The posterior of a NumPyro model of many rows, for `uivi.fit`: every update sees a minibatch of them.
+
+    The model is called with `batch_size` rows of each array in `data`, by name, and never knows how many there
+    are in all: the log likelihood of observed sites with a value for each row is multiplied by N/B, priors and
+    other sites are not. Rows must be independent given the latent variables, none of which may belong to a row.
+
+    Args:
+        model: the model; its plates over the rows are as long as the arrays it gets.
+        data: arrays of N rows, by the names of the model's arguments; kept as float32 or integers.
+        batch_size: B, rows of one update.
+        model_args: arguments of the model that have no rows.
+        model_kwargs: keyword arguments of the model that have no rows.
+        key: for the trial runs of the model.
+
+    Raises:
+        ValueError: as `target` does; also for arrays of different lengths, latent variables of the rows, and
+            rows that are not independent.
+    """
+    from uivi.integrations.numpyro_rows import NumPyroRows
+
+    key = jax.random.key(0) if key is None else _checks.prng_key(key)
+    arrays = _arrays(data)
+    rows = {name: Rows.create(values) for name, values in arrays.items()}
+    source = NumPyroRows(model, arrays, _tuple(model_args), dict(model_kwargs or {}), batch_size, key)
+    return Minibatched(source, rows, batch_size)
 
 
 def is_model(function: Callable) -> bool:
@@ -58,16 +97,34 @@ def is_model(function: Callable) -> bool:
     return any(site["type"] == "sample" for site in sites.values())
 
 
+def _tuple(model_args: Any) -> tuple:
+    return tuple(model_args) if isinstance(model_args, tuple | list) else (model_args,)
+
+
+def _arrays(data: dict[str, Any]) -> dict[str, np.ndarray]:
+    if not isinstance(data, dict) or not data:
+        raise TypeError(
+            f"expected `data` to hold arrays by the names of the model's arguments, got {type(data).__name__}: "
+            'data={"x": x, "y": y}'
+        )
+    arrays = {name: np.asarray(values) for name, values in data.items()}
+    if len({array.shape[:1] for array in arrays.values()}) > 1 or not all(a.ndim for a in arrays.values()):
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise ValueError(
+            f"expected arrays of as many rows each, got {shapes}: pass what has no rows in model_kwargs"
+        )
+    return {name: a.astype(jax.dtypes.canonicalize_dtype(a.dtype), copy=False) for name, a in arrays.items()}
+
+
 class NumPyroProgram(AbstractProgram):
     """A NumPyro model with its arguments."""
 
     def __init__(self, model: Callable, args: tuple, kwargs: dict[str, Any], key: Key):
         self.model, self.args, self.kwargs = model, args, kwargs
         self.title = f"NumPyro model {getattr(model, '__name__', type(model).__name__)}"
-        sites = self._trial(key)
-        _refuse(sites)
-        self.sites = sites
-        self.dims, self.coords = _plates(sites)
+        self.sites = trial(model, args, kwargs, key)
+        _refuse(self.sites)
+        self.dims, self.coords = axes_of_plates(self.sites)
         self.constants = {}
         info = self._initialise(key)
         self._potential, self._postprocess = info.potential_fn, info.postprocess_fn
@@ -100,20 +157,8 @@ class NumPyroProgram(AbstractProgram):
 
     def observed(self) -> dict[str, np.ndarray]:
         """Values at the observed sites."""
-        seen = [s for s in self.sites.values() if _is_observed(s)]
+        seen = [s for s in self.sites.values() if is_observed(s)]
         return {site["name"]: np.asarray(site["value"]) for site in seen}
-
-    def _trial(self, key: Key) -> dict[str, dict]:
-        started = handlers.substitute(handlers.seed(self.model, key), substitute_fn=STARTS)
-        try:
-            with ordinary_promotion():
-                return handlers.trace(started).get_trace(*self.args, **self.kwargs)
-        except Exception as error:
-            shapes = [getattr(x, "shape", type(x).__name__) for x in (*self.args, *self.kwargs.values())]
-            raise ValueError(
-                f"the model failed on its arguments (shapes {shapes}): check the data and `model_args`\n"
-                f"{type(error).__name__}: {error}"
-            ) from error
 
     def _initialise(self, key: Key):
         try:
@@ -129,7 +174,23 @@ class NumPyroProgram(AbstractProgram):
             ) from error
 
 
-def _is_observed(site: dict) -> bool:
+def trial(
+    model: Callable, args: tuple, kwargs: dict[str, Any], key: Key, advice: str = _ADVICE
+) -> dict[str, dict]:
+    """The sites of one run of the model, latent ones at random; raises with `advice` if it fails."""
+    started = handlers.substitute(handlers.seed(model, key), substitute_fn=STARTS)
+    try:
+        with ordinary_promotion():
+            return handlers.trace(started).get_trace(*args, **kwargs)
+    except Exception as error:
+        shapes = [getattr(x, "shape", type(x).__name__) for x in (*args, *kwargs.values())]
+        raise ValueError(
+            f"the model failed on its arguments (shapes {shapes}): {advice}\n{type(error).__name__}: {error}"
+        ) from error
+
+
+def is_observed(site: dict) -> bool:
+    """Whether it holds data (and is no `numpyro.factor`)."""
     return (
         site["type"] == "sample"
         and site["is_observed"]
@@ -151,8 +212,8 @@ def _refuse(sites: dict[str, dict]) -> None:
             size, part = site["args"]
             if part not in (None, size):
                 raise ValueError(
-                    f"expected whole plates, got {site['name']!r} with {part} of {size}: "
-                    "leave subsample_size out"
+                    f"expected whole plates, got {site['name']!r} with {part} of {size}: leave subsample_size "
+                    "out; uivi.integrations.numpyro.minibatched(...) takes minibatches"
                 )
         if site["type"] == "param":
             raise ValueError(f"expected no numpyro.param, got {site['name']!r}: give it a prior, or a value")
@@ -163,7 +224,7 @@ def _refuse(sites: dict[str, dict]) -> None:
         )
 
 
-def _plates(sites: dict[str, dict]) -> tuple[dict[str, list[str]], dict[str, np.ndarray]]:
+def axes_of_plates(sites: dict[str, dict]) -> tuple[dict[str, list[str]], dict[str, np.ndarray]]:
     """Axes and labels: a site's plates name its axes from the right."""
     dims, coords = {}, {}
     for name, site in sites.items():

@@ -3,19 +3,23 @@
 from uivi.targets.base import AbstractGlobalTarget, AbstractSamplable, AbstractTarget, log_density_at
 from uivi.targets.data import Rows, minibatch
 from uivi.targets.density import Density
-from uivi.targets.program import AbstractProgram, Program
+from uivi.targets.minibatched import AbstractRowProgram, Minibatched
+from uivi.targets.program import AbstractModel, AbstractProgram, Program
 from uivi.targets.regression import SoftmaxRegression
 from uivi.targets.toys import Banana, Multimodal, XShaped
 from uivi.targets.vae import BernoulliVAE
 
 __all__ = [
     "AbstractGlobalTarget",
+    "AbstractModel",
     "AbstractProgram",
+    "AbstractRowProgram",
     "AbstractSamplable",
     "AbstractTarget",
     "Banana",
     "BernoulliVAE",
     "Density",
+    "Minibatched",
     "Multimodal",
     "Program",
     "Rows",

@@ -1,5 +1,6 @@
 """A model of a probabilistic programming library as a target."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -10,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
 from uivi._types import Key, Latent, Scalar
-from uivi.targets.base import AbstractGlobalTarget
+from uivi.targets.base import AbstractGlobalTarget, AbstractTarget
 
 Named = dict[str, Any]
 """Arrays by the names of a model's variables."""
@@ -58,10 +59,10 @@ class AbstractProgram:
         raise NotImplementedError
 
 
-class Program(AbstractGlobalTarget):
+class AbstractModel(AbstractTarget):
     """The posterior of a model on its unconstrained space."""
 
-    source: AbstractProgram = eqx.field(static=True)
+    source: eqx.AbstractVar[AbstractProgram]
 
     @property
     def dim(self) -> int:
@@ -76,10 +77,9 @@ class Program(AbstractGlobalTarget):
         """Z by name, constrained."""
         return self.source.constrain(self.unflatten(z))
 
-    def log_joint(self, z: Latent, site: tuple) -> Scalar:
-        """The model's."""
-        del site
-        return self.source.log_density(self.unflatten(z))
+    def rough(self, key: Key) -> Callable[[Latent], Scalar] | None:
+        """A cheaper stand-in for `log_density`, good enough to look for a start; None if there is no need."""
+        del key
 
     def identity(self) -> list[str]:
         """What tells it from other posteriors, also in the next process: shapes, and log p at two places."""
@@ -96,3 +96,14 @@ class Program(AbstractGlobalTarget):
                 return f"{name}[{place}]" if value.shape else name
             index -= value.size
         raise IndexError("expected an index below dim")
+
+
+class Program(AbstractModel, AbstractGlobalTarget):
+    """A model on all its data at once."""
+
+    source: AbstractProgram = eqx.field(static=True)
+
+    def log_joint(self, z: Latent, site: tuple) -> Scalar:
+        """The model's."""
+        del site
+        return self.source.log_density(self.unflatten(z))

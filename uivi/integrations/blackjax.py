@@ -1,0 +1,186 @@
+"""UIVI under BlackJAX's protocol of variational algorithms: `init`, `step`, `sample`."""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from blackjax.base import VIAlgorithm
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, PyTree
+
+from uivi import _checks, loop, optim, presets
+from uivi._types import Info, Key, Status
+from uivi.estimators.base import AbstractEstimator
+from uivi.families.base import AbstractFamily
+from uivi.posterior import Posterior
+from uivi.precheck import check_structure
+from uivi.problem import Problem, problem_of
+from uivi.starting import Start
+
+RATE = 4e-3
+
+
+class UIVIState(NamedTuple):
+    """All that the next step depends on, besides its key; every leaf is an array.
+
+    Attributes:
+        position: zeros with the structure of one draw.
+        family: q.
+        opt_state: the optimiser's.
+        est_state: the estimator's.
+        step: number of steps done.
+    """
+
+    position: PyTree
+    family: AbstractFamily
+    opt_state: PyTree
+    est_state: PyTree
+    step: Array
+
+
+class UIVIInfo(NamedTuple):
+    """What one step says of itself. There is no ELBO in it: `posterior(...).check()` has bounds.
+
+    Attributes:
+        mean: over the draws of the step, see `uivi.Info`.
+        skipped: whether the gradient was not finite, so that the step changed nothing.
+    """
+
+    mean: Info
+    skipped: Array
+
+
+def as_vi_algorithm(
+    logdensity_fn: Callable,
+    optimizer: optax.GradientTransformation | None = None,
+    *,
+    family: AbstractFamily | None = None,
+    estimator: AbstractEstimator | None = None,
+) -> VIAlgorithm:
+    """UIVI in place of `blackjax.meanfield_vi(logdensity_fn, optimizer)`.
+
+    `init(position, rng_key=None)`, `step(rng_key, state)` and `sample(rng_key, state, num_samples)` are pure:
+    they can be compiled, mapped and scanned. `init` starts q near N(position, I); nothing is searched for, so
+    give a position and units in which the posterior has the order of one, or a `family` of your own:
+    `uivi.presets.default_family(key, dim, start=uivi.starting.find_start(...))`.
+
+    Args:
+        logdensity_fn: of one position, any pytree of float arrays.
+        optimizer: any of Optax; by default Adam, with draws of the averaged parameters.
+        family: on the flat position; by default `uivi.presets.default_family`, whose network is drawn with the
+            `rng_key` of `init` (`jax.random.key(0)` without one).
+        estimator: by default UIVI with learned i-SIR for semi-implicit families.
+
+    Returns:
+        BlackJAX's `VIAlgorithm`, on `UIVIState` and `UIVIInfo`.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, optax, uivi
+        >>> algorithm = uivi.as_vi_algorithm(lambda p: -0.5 * jnp.sum(p["z"] ** 2), optax.adam(1e-3))
+        >>> state = algorithm.init({"z": jnp.ones(2)})
+        >>> state, infos = jax.lax.scan(
+        ...     lambda state, key: algorithm.step(key, state), state, jax.random.split(jax.random.key(0), 10))
+        >>> algorithm.sample(jax.random.key(1), state, 5)["z"].shape
+        (5, 2)
+    """
+    chosen = optim.averaged(optax.adam(RATE)) if optimizer is None else optimizer
+
+    def method_of(family: AbstractFamily) -> loop.Method:
+        return loop.Method(_estimator(estimator, family), _on_family(chosen))
+
+    def init(position: PyTree, rng_key: Key | None = None) -> UIVIState:
+        key = jax.random.key(0) if rng_key is None else _checks.prng_key(rng_key)
+        family_key, check_key, run_key = jax.random.split(key, 3)
+        problem = _problem(logdensity_fn, position)
+        q = _near(family_key, problem) if family is None else _need_arrays(family)
+        check_structure(check_key, problem.target, q)
+        return _state(problem.example, loop.init(run_key, method_of(q), q, problem.target))
+
+    def step(rng_key: Key, state: UIVIState) -> tuple[UIVIState, UIVIInfo]:
+        target = _problem(logdensity_fn, state.position).target
+        parts = (state.step, state.family, target, state.opt_state, state.est_state)
+        before = loop.FitState(*parts, _checks.prng_key(rng_key))
+        after, info, skipped = loop.step(method_of(state.family), before)
+        return _state(state.position, after), UIVIInfo(info, skipped)
+
+    def sample(rng_key: Key, state: UIVIState, num_samples: int) -> PyTree:
+        keys = jax.random.split(_checks.prng_key(rng_key), num_samples)
+        z = jax.vmap(lambda key: _fitted(state).sample(key).z)(keys)
+        return jax.vmap(ravel_pytree(state.position)[1])(z)
+
+    return VIAlgorithm(init, step, sample)
+
+
+def posterior(
+    state: UIVIState, logdensity_fn: Callable, estimator: AbstractEstimator | None = None
+) -> Posterior:
+    """The fitted q with its bounds, verdict and file: `posterior(state, logdensity_fn).check()`.
+
+    Args:
+        state: of the last step.
+        logdensity_fn: as in `as_vi_algorithm`.
+        estimator: as in `as_vi_algorithm`.
+    """
+    problem, family = _problem(logdensity_fn, state.position), _fitted(state)
+    return Posterior(
+        family,
+        problem.example,
+        Status.DONE,
+        {"step": [int(state.step)], "nonfinite": [math.nan]},
+        0.0,
+        problem.target,
+        _estimator(estimator, family),
+        state.est_state,
+    )
+
+
+def _problem(logdensity_fn: Callable, position: PyTree) -> Problem:
+    return problem_of(logdensity_fn, None, position, None, None, jax.random.key(0))
+
+
+def _near(key: Key, problem: Problem) -> AbstractFamily:
+    """The default family around the position, on the scale one."""
+    assert problem.points is not None
+    dim = problem.target.dim
+    factor = jnp.eye(dim) if dim <= presets.FULL_COVARIANCE_UP_TO else jnp.ones(dim)
+    return presets.default_family(key, dim, start=Start(problem.points[0], factor))
+
+
+def _estimator(given: AbstractEstimator | None, family: AbstractFamily) -> AbstractEstimator:
+    return presets.default_estimator(family) if given is None else given
+
+
+def _state(position: PyTree, fit: loop.FitState) -> UIVIState:
+    return UIVIState(position, fit.family, fit.opt_state, fit.est_state, fit.step)
+
+
+def _fitted(state: UIVIState) -> AbstractFamily:
+    return optim.average_of(state.opt_state, state.family)
+
+
+def _on_family(optimizer: optax.GradientTransformation) -> optax.GradientTransformation:
+    """The optimiser of the family alone: a log density has no parameters, and leaves no trace in the state."""
+
+    def init(params):
+        return optimizer.init(params[0])
+
+    def update(updates, state, params=None):
+        updates, rest = updates
+        updates, state = optimizer.update(updates, state, None if params is None else params[0])
+        return (updates, rest), state
+
+    return optax.GradientTransformation(init, update)
+
+
+def _need_arrays(family: AbstractFamily) -> AbstractFamily:
+    other = [type(leaf).__name__ for leaf in jax.tree.leaves(family) if not eqx.is_array(leaf)]
+    if other:
+        raise TypeError(
+            f"expected a family whose leaves are arrays, got {other}: BlackJAX's states go through jax.jit and "
+            "jax.lax.scan; mark other fields with eqx.field(static=True)"
+        )
+    return family

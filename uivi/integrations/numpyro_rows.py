@@ -1,0 +1,258 @@
+"""NumPyro models on minibatches of their rows: which sites belong to the rows, and what is refused."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+from numpyro import handlers
+from numpyro.infer import Predictive
+from numpyro.infer import log_likelihood as all_log_likelihoods
+from numpyro.infer.util import compute_log_probs, potential_energy
+
+from uivi._promotion import ordinary_promotion
+from uivi._types import Key, Scalar
+from uivi.integrations.numpyro import NumPyroProgram, axes_of_plates, is_observed, trial
+from uivi.targets.minibatched import AbstractRowProgram
+from uivi.targets.program import Named
+
+Data = dict[str, np.ndarray]
+NUM_TRIED = 32
+"""Rows of a trial run."""
+
+
+class Seen(NamedTuple):
+    """The sites of one run of a model, and the log probabilities of its samples, not summed."""
+
+    sites: dict[str, dict]
+    log_probs: dict[str, Array]
+
+
+class Axes(NamedTuple):
+    """Where the rows are in a site, counted from the right."""
+
+    log_prob: int
+    value: int
+
+
+class NumPyroRows(AbstractRowProgram):
+    """A NumPyro model that takes rows of data as keyword arguments.
+
+    An observed site belongs to the rows if its log probabilities have an axis that grows with them. All other
+    sites must not depend on the rows. This is found out, and checked, by running the model on a few rows.
+
+    Args:
+        model: the model.
+        data: the rows, by argument.
+        args: other arguments.
+        kwargs: other keyword arguments.
+        piece: rows that are looked at together where all are.
+        key: for the trial runs.
+    """
+
+    def __init__(self, model: Callable, data: Data, args: tuple, kwargs: dict[str, Any], piece: int, key: Key):
+        self.model, self.data, self.args, self.kwargs, self.piece = model, data, args, kwargs, piece
+        first, second, both = _trial_rows(data)
+        more = trial(model, args, kwargs | both, key, _ADVICE)
+        self.few = NumPyroProgram(model, args, kwargs | first, key)
+        self.title, self.example = f"{self.few.title}, minibatched", self.few.example
+        _refuse_local(self.few.sites, more)
+        start = self._latent(self.few.start(key))
+        seen = [self._seen(start, rows) for rows in (first, second, both)]
+        self.axes = _axes_of_rows(*seen)
+        self.constant = [*self.example, *_constant_deterministic(*seen)]
+        self.constants = {}
+        self.dims, coords = axes_of_plates(self.few.sites)
+        wide = axes_of_plates(more)[1]
+        grown = {name for name in coords if len(coords[name]) != len(wide[name])}
+        self.coords = coords | {name: np.arange(self.num_rows) for name in grown}
+
+    @property
+    def num_rows(self) -> int:
+        """N."""
+        return next(iter(self.data.values())).shape[0]
+
+    def log_prior(self, unconstrained: Named) -> Scalar:
+        """Of the model without the sites of the rows."""
+        rest = handlers.block(self.model, hide=list(self.axes))
+        with ordinary_promotion():
+            return -jnp.asarray(potential_energy(rest, self.args, self.few.kwargs, unconstrained))
+
+    def log_likelihood_of(self, unconstrained: Named, rows: dict[str, Array]) -> Scalar:
+        """Of the sites of the rows."""
+        latent = self._latent(unconstrained)
+        with ordinary_promotion():
+            found, _ = compute_log_probs(self.model, self.args, self.kwargs | rows, latent)
+            return jnp.sum(jnp.stack([found[name] for name in self.axes]))
+
+    def constrain(self, unconstrained: Named) -> Named:
+        """Latent sites, and those deterministic ones that do not depend on the rows."""
+        made = self.few.constrain(unconstrained)
+        return {name: made[name] for name in self.constant}
+
+    def start(self, key: Key) -> Named:
+        """A random point with a finite density on a few rows."""
+        return self.few.start(key)
+
+    def log_likelihood(self, draws: Named) -> dict[str, np.ndarray]:
+        """Of all observed sites, streamed over the rows."""
+
+        @jax.jit
+        def compute(_: Key, rows: Named) -> Named:
+            found = all_log_likelihoods(self.model, draws, *self.args, parallel=True, **self.kwargs, **rows)
+            return {name: found[name] for name in self._observed}
+
+        return self._streamed(compute, {name: axes.log_prob for name, axes in self.axes.items()})
+
+    def predict(self, key: Key, draws: Named, *args: Any, **kwargs: Any) -> dict[str, np.ndarray]:
+        """Observed sites drawn anew: for the model's own rows, streamed, or for others given by name."""
+        if args or kwargs:
+            return self.few.predict(key, draws, *(args or self.args), **(self.kwargs | kwargs))
+        make = Predictive(handlers.uncondition(self.model), draws, return_sites=self._observed, parallel=True)
+        compute = jax.jit(lambda key, rows: make(key, *self.args, **self.kwargs, **rows))
+        return self._streamed(compute, self._value_axes, key)
+
+    def observed(self) -> dict[str, np.ndarray]:
+        """Values at the observed sites."""
+        latent = self._latent(self.example)
+
+        @jax.jit
+        def compute(_: Key, rows: Named) -> Named:
+            seen = [self._seen(latent, rows).sites[name] for name in self._observed]
+            return {site["name"]: jnp.broadcast_to(site["value"], site["fn"].shape()) for site in seen}
+
+        return self._streamed(compute, self._value_axes)
+
+    @property
+    def _observed(self) -> list[str]:
+        return [name for name, site in self.few.sites.items() if is_observed(site)]
+
+    @property
+    def _value_axes(self) -> dict[str, int]:
+        return {name: axes.value for name, axes in self.axes.items()}
+
+    def _latent(self, unconstrained: Named) -> Named:
+        with ordinary_promotion():
+            made = self.few.constrain(unconstrained)
+        return {name: made[name] for name in self.example}
+
+    def _seen(self, latent: Named, rows: Named) -> Seen:
+        try:
+            with ordinary_promotion():
+                found = compute_log_probs(self.model, self.args, self.kwargs | rows, latent, sum_log_prob=False)
+        except Exception as error:
+            raise ValueError(f"the model failed on a few rows: {_ADVICE}\n{error}") from error
+        return Seen(found[1], found[0])
+
+    def _streamed(
+        self, compute: Callable, axes: dict[str, int], key: Key | None = None
+    ) -> dict[str, np.ndarray]:
+        """What `compute(key, rows)` gives for all pieces of the rows, joined along their axis in each site."""
+        key = jax.random.key(0) if key is None else key
+        parts = []
+        with ordinary_promotion():
+            for number, first in enumerate(range(0, self.num_rows, self.piece)):
+                rows = {name: values[first : first + self.piece] for name, values in self.data.items()}
+                made = compute(jax.random.fold_in(key, number), rows)
+                parts.append({name: np.asarray(value) for name, value in made.items()})
+        joined = lambda name: np.concatenate([part[name] for part in parts], axes[name])
+        return {name: joined(name) if name in axes else value for name, value in parts[0].items()}
+
+
+_ADVICE = (
+    "a minibatched model takes any number of rows; let plates be as long as the data they get, as in "
+    "numpyro.plate('rows', x.shape[0]), and put all arrays that have rows into `data`"
+)
+
+
+def _trial_rows(data: Data) -> tuple[Data, Data, Data]:
+    """Rows from all over the data: a few, as many others, and both."""
+    total = next(iter(data.values())).shape[0]
+    if total < 2:
+        raise ValueError("expected at least two rows of data, got one: use uivi.fit(model, model_kwargs=...)")
+    few = min(NUM_TRIED, total // 2)
+    places = np.linspace(0, total - 1, 2 * few, dtype=int)
+    take = lambda index: {name: values[index] for name, values in data.items()}
+    return take(places[:few]), take(places[few:]), take(places)
+
+
+def _refuse_local(few: dict[str, dict], more: dict[str, dict]) -> None:
+    """Raise on latent variables of the rows."""
+    for name, site in few.items():
+        shapes = np.shape(site["value"]), np.shape(more[name]["value"]) if name in more else None
+        if site["type"] == "sample" and not site["is_observed"] and shapes[0] != shapes[1]:
+            raise ValueError(
+                f"expected latent variables of the whole model, got {name!r}, which has one for each row "
+                f"(shapes {shapes[0]} and {shapes[1]} on few and more rows): integrate it out, or fit all rows "
+                "at once with uivi.fit(model, model_kwargs=...)"
+            )
+
+
+def _axes_of_rows(first: Seen, second: Seen, both: Seen) -> dict[str, Axes]:
+    """The observed sites that grow with the rows; raises if another site, or one row on another, depends."""
+    axes = {}
+    for name, few in first.log_probs.items():
+        others, more = np.asarray(second.log_probs[name]), np.asarray(both.log_probs[name])
+        if few.shape == more.shape:
+            _refuse_dependence(name, first.sites[name]["is_observed"], np.asarray(few), others, more)
+            continue
+        axis = _grown(name, few.shape, more.shape)
+        if not _close(np.concatenate([few, others], axis), more):
+            raise ValueError(
+                f"expected rows that are independent given the latent variables, got log likelihoods of "
+                f"{name!r} that change with the rows around them ({np.sum(few) + np.sum(others):.6g} on two "
+                f"parts, {np.sum(more):.6g} on both together): compute means, ranks and the like of all the "
+                "data outside of the model"
+            )
+        axes[name] = Axes(axis, _grown(name, *(seen.sites[name]["fn"].shape() for seen in (first, both))))
+    if not axes:
+        raise ValueError(
+            "expected an observed variable with a value for each row, got none: pass the observations in "
+            "`data`, and give them to numpyro.sample(..., obs=...)"
+        )
+    return axes
+
+
+def _refuse_dependence(
+    name: str,
+    is_observed: bool,  # noqa: FBT001
+    few: np.ndarray,
+    others: np.ndarray,
+    more: np.ndarray,
+) -> None:
+    if _close(few, others) and _close(few, more):
+        return
+    found = f"{few.sum():.6g} and {others.sum():.6g} on different rows, {more.sum():.6g} on both together"
+    if is_observed:
+        raise ValueError(
+            f"expected observed variables with a value for each row, or without rows, got {name!r} with a log "
+            f"probability of {found}: do not sum over the rows"
+        )
+    raise ValueError(
+        f"expected priors that do not depend on the rows, got {name!r} with a log probability of {found}: "
+        "compute what it needs of all the data outside of the model"
+    )
+
+
+def _close(a: np.ndarray, b: np.ndarray) -> bool:
+    return bool(np.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True))
+
+
+def _grown(name: str, few: tuple[int, ...], more: tuple[int, ...]) -> int:
+    """The axis in which two shapes differ, counted from the right."""
+    differ = [i - len(few) for i in range(len(few)) if len(few) == len(more) and few[i] != more[i]]
+    if len(differ) != 1:
+        raise ValueError(
+            f"expected one axis of rows in {name!r}, got shapes {few} and {more} on few and more rows: use a "
+            "plate over the rows"
+        )
+    return differ[0]
+
+
+def _constant_deterministic(first: Seen, second: Seen, both: Seen) -> list[str]:
+    """The deterministic sites that do not depend on the rows."""
+    found = [name for name, site in first.sites.items() if site["type"] == "deterministic"]
+    same = lambda name, seen: np.array_equal(first.sites[name]["value"], seen.sites[name]["value"])
+    return [name for name in found if same(name, second) and same(name, both)]

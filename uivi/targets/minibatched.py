@@ -1,0 +1,125 @@
+"""A model of a probabilistic programming library, fitted on minibatches of its data."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+
+from uivi._types import Key, Latent, Scalar
+from uivi.targets.data import Rows, check_batch_size, minibatch
+from uivi.targets.program import AbstractModel, AbstractProgram, Named
+
+NUM_ROUGH = 10_000
+"""Rows on which a fit looks for its start."""
+
+
+class AbstractRowProgram(AbstractProgram):
+    """A model whose rows of data are independent of each other, given its variables.
+
+    Attributes:
+        data: N rows each, by the names of the model's arguments.
+    """
+
+    data: dict[str, np.ndarray]
+
+    def log_prior(self, unconstrained: Named) -> Scalar:
+        """Log p(z) with the Jacobians of the transforms: all that does not depend on the rows."""
+        raise NotImplementedError
+
+    def log_likelihood_of(self, unconstrained: Named, rows: dict[str, Array]) -> Scalar:
+        """Σ log p(row|z) over some rows."""
+        raise NotImplementedError
+
+    def log_density(self, unconstrained: Named) -> Scalar:
+        """Log p(x, z), all rows at once: see `Minibatched.log_density` for many."""
+        rows = {name: jnp.asarray(values) for name, values in self.data.items()}
+        return self.log_prior(unconstrained) + self.log_likelihood_of(unconstrained, rows)
+
+
+class Minibatched(AbstractModel):
+    """Log p(z) + (N/B) Σ_batch log p(row|z): the log density and its gradient without bias.
+
+    One site: the minibatch of an update, drawn on the device, shuffled without replacement. `log_density` goes
+    through all rows.
+    """
+
+    source: AbstractRowProgram = eqx.field(static=True)
+    rows: dict[str, Rows]
+    batch_size: int = eqx.field(static=True)
+
+    def __check_init__(self):
+        check_batch_size(self.batch_size, next(iter(self.rows.values())))
+
+    @property
+    def num_sites(self) -> int:
+        """One posterior."""
+        return 1
+
+    @property
+    def num_rows(self) -> int:
+        """N."""
+        return next(iter(self.rows.values())).stored.shape[0]
+
+    def at(self, index: Int[Array, "R"]) -> dict[str, Array]:
+        """Rows of the data, in the types of the user's arrays."""
+        return {name: rows[index].astype(self.source.data[name].dtype) for name, rows in self.rows.items()}
+
+    def subset(self, key: Key, step: Array, size: int) -> dict[str, Array]:
+        """Minibatch number `step` of `size` rows."""
+        return self.at(minibatch(key, step, jnp.asarray(self.num_rows, jnp.int32), size))
+
+    def sites(self, key: Key, step: Array) -> dict[str, Array]:
+        """The minibatch of this update."""
+        return jax.tree.map(lambda x: x[None], self.subset(key, step, self.batch_size))
+
+    def context(self, site: dict[str, Array]) -> None:
+        """None."""
+        del site
+
+    def log_joint(self, z: Latent, site: dict[str, Array]) -> Scalar:
+        """The estimate from the rows of `site`, however many they are."""
+        unconstrained = self.unflatten(z)
+        scale = self.num_rows / next(iter(site.values())).shape[0]
+        likelihood = self.source.log_likelihood_of(unconstrained, site)
+        return self.source.log_prior(unconstrained) + scale * likelihood
+
+    def rough(self, key: Key) -> Callable[[Latent], Scalar] | None:
+        """The estimate from `NUM_ROUGH` rows, if there are more."""
+        if self.num_rows <= NUM_ROUGH:
+            return None
+        return eqx.Partial(self.log_joint, site=self.subset(key, jnp.zeros((), jnp.int32), NUM_ROUGH))
+
+    def log_density(self, z: Latent) -> Scalar:
+        """Log p(x, z) on all rows, streamed in pieces of one batch size."""
+        unconstrained = self.unflatten(z)
+        pieces, left = divmod(self.num_rows, self.batch_size)
+
+        # Recomputed in the backward pass, which would else keep all rows' intermediate values.
+        @jax.checkpoint
+        def part(unconstrained: Named, first: Array, place: Int[Array, "R"]) -> Scalar:
+            return self.source.log_likelihood_of(unconstrained, self.at(first + place))
+
+        def add(piece, sums):
+            return _compensated(sums, part(unconstrained, piece * self.batch_size, _places(self.batch_size)))
+
+        prior = self.source.log_prior(unconstrained)
+        sums = jax.lax.fori_loop(0, pieces, add, (prior, jnp.zeros_like(prior)))
+        if left:
+            first = jnp.asarray(pieces * self.batch_size, jnp.int32)
+            sums = _compensated(sums, part(unconstrained, first, _places(left)))
+        return sums[0]
+
+
+def _places(size: int) -> Int[Array, "R"]:
+    return jnp.arange(size, dtype=jnp.int32)
+
+
+def _compensated(sums: tuple[Scalar, Scalar], part: Scalar) -> tuple[Scalar, Scalar]:
+    """Kahan's summation: thousands of parts in float32 would lose nats to rounding."""
+    total, lost = sums
+    part = part.astype(total.dtype) - lost
+    new = total + part
+    return new, (new - total) - part
