@@ -22,6 +22,7 @@ from uivi.progress import reporter, tell_verdict
 from uivi.starting import Start, find_start, recentred
 from uivi.stopping import Rounds
 from uivi.targets.base import AbstractTarget
+from uivi.targets.minibatched import Minibatched
 from uivi.targets.program import AbstractModel
 
 NUM_BOUNDS = 20
@@ -84,7 +85,10 @@ def fit(
     problem = problem_of(log_density, dim, init, model_args, model_kwargs, problem_key)
     target = problem.target
     if family is None:
-        family = presets.default_family(family_key, target.dim, start=_start(start_key, problem))
+        start = _start(start_key, problem)
+        family = presets.default_family(family_key, target.dim, start=start)
+        if start is not None and isinstance(target, Minibatched):
+            target = target.anchored(start.loc)
     estimator = presets.default_estimator(family) if estimator is None else estimator
     check_target(check_key, target, family)
     if num_steps is None:

@@ -57,16 +57,33 @@ def epoch(target, num_batches):
     return jax.tree.map(lambda x: x[:, 0], sites)
 
 
-def test_minibatches_of_an_epoch_average_to_the_whole(target, whole):
+def estimates(target, num_batches, z=Z):
+    return jax.vmap(jax.value_and_grad(target.log_joint), (None, 0))(z, epoch(target, num_batches))
+
+
+@pytest.mark.parametrize("anchor", [Z + 1.0, None], ids=["anchored", "plain"])
+def test_minibatches_of_an_epoch_average_to_the_whole(anchor, target, whole):
     """Value and gradient; priors, penalty and the single observation are not scaled."""
-    values, slopes = jax.vmap(jax.value_and_grad(target.log_joint), (None, 0))(Z, epoch(target, 4))
+    values, slopes = estimates(target if anchor is None else target.anchored(anchor), 4)
     value, slope = jax.value_and_grad(whole.log_density)(Z)
     np.testing.assert_allclose(values.mean(), value, rtol=1e-5)
     np.testing.assert_allclose(slopes.mean(0), slope, rtol=1e-4, atol=1e-4)
     assert np.ptp(values) > 1.0
+
+
+def test_an_unscaled_likelihood_is_noticed(target, whole):
+    """The control of the test above."""
+    values, value = estimates(target, 4)[0], whole.log_density(Z)
     prior = target.source.log_prior(target.unflatten(Z))
     unscaled = prior + (values - prior) * 6 / NUM_ROWS
     assert not np.isclose(unscaled.mean(), value, rtol=1e-2)
+
+
+def test_an_anchor_takes_the_noise_away(target):
+    """Of a linear model at a hundredth of the way, a hundredth of the noise is left."""
+    near = Z.at[0].add(0.01)
+    noise = lambda target: np.asarray(estimates(target, 4, near)[1]).std(0).max()
+    assert noise(target.anchored(Z)) < 0.05 * noise(target)
 
 
 def test_minibatches_with_a_remainder_are_right_in_the_mean(whole):

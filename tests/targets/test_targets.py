@@ -68,7 +68,12 @@ def _minibatched(x=None, batch_size=4):
 
 
 NORMALISED["program"] = lambda: Program(TwoNames())
-TARGETS = NORMALISED | {"regression": _regression, "vae": _vae, "minibatched": _minibatched}
+TARGETS = NORMALISED | {
+    "regression": _regression,
+    "vae": _vae,
+    "minibatched": _minibatched,
+    "anchored": lambda: _minibatched().anchored(jnp.array([0.3, -0.2])),
+}
 BOX = (-8.0, 8.0), (-45.0, 8.0)
 
 

@@ -3,7 +3,7 @@
 from uivi.targets.base import AbstractGlobalTarget, AbstractSamplable, AbstractTarget, log_density_at
 from uivi.targets.data import Rows, minibatch
 from uivi.targets.density import Density
-from uivi.targets.minibatched import AbstractRowProgram, Minibatched
+from uivi.targets.minibatched import AbstractRowProgram, Anchored, Minibatched
 from uivi.targets.program import AbstractModel, AbstractProgram, Program
 from uivi.targets.regression import SoftmaxRegression
 from uivi.targets.toys import Banana, Multimodal, XShaped
@@ -16,6 +16,7 @@ __all__ = [
     "AbstractRowProgram",
     "AbstractSamplable",
     "AbstractTarget",
+    "Anchored",
     "Banana",
     "BernoulliVAE",
     "Density",
