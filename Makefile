@@ -12,7 +12,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test gpu-test lint format bench clean
+.PHONY: help venv demo test gpu-test docs figures lint format bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/make \1@\2/p' Makefile | \
@@ -30,6 +30,12 @@ test: venv ## run the tests (options: make test PYTEST_ARGS="-m 'not slow'")
 
 gpu-test: ## test the fused kernels on a Hopper GPU (GPU_PYTHON: has JAX for CUDA, uivi[gpu,test])
 	$(GPU_PYTHON) -m pytest -p no:cacheprovider tests/test_gpu.py
+
+docs: $(VENV)/.installed-docs ## build the documentation into build/site; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+figures: venv ## run the tutorials in full and write their figures and outputs (some minutes)
+	$(BIN)/python -m tests.pages docs/tutorials/*.md
 
 lint: $(VENV)/.installed-dev ## check style and types, change nothing
 	$(BIN)/ruff check .
@@ -67,4 +73,9 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 $(VENV)/.installed-dev: $(VENV)/.installed
 	@echo "Installing the development tools into $(VENV)"
 	@$(PIP_INSTALL) -e '.[test,dev]'
+	@touch $@
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	@echo "Installing the tools for the documentation into $(VENV)"
+	@$(PIP_INSTALL) -e '.[test,docs]'
 	@touch $@
