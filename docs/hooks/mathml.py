@@ -4,6 +4,7 @@ import html
 import re
 
 from latex2mathml.converter import convert
+from mkdocs.exceptions import PluginError
 
 # What pymdownx.arithmatex leaves with `generic: true`.
 INLINE = re.compile(r'<span class="arithmatex">\\\((.+?)\\\)</span>', re.DOTALL)
@@ -20,7 +21,10 @@ BETTER = {
 def on_page_content(content: str, **_: object) -> str:
     """Replace every formula of a page; the n of its tag becomes a number at the right."""
     content = INLINE.sub(lambda found: _mathml(found[1], display="inline"), content)
-    return BLOCK.sub(_block, content)
+    content = BLOCK.sub(_block, content)
+    if 'class="arithmatex"' in content:
+        raise PluginError("a formula was left as LaTeX: see docs/hooks/mathml.py")
+    return content
 
 
 def _mathml(latex: str, display: str) -> str:
