@@ -14,7 +14,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test gpu-test pymc6-test lint format bench clean
+.PHONY: help venv demo test gpu-test pymc6-test docs figures lint format bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)$$/make \1@\2/p' Makefile | \
@@ -37,6 +37,12 @@ pymc6-test: ## test PyMC 6 in a venv of its own (PYMC6_PYTHON: Python 3.12 or ne
 	$(PYMC6_PYTHON) -m venv $(PYMC6_VENV)
 	$(PYMC6_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test]' 'pymc>=6'
 	$(PYMC6_VENV)/bin/python -m pytest $(PYTEST_ARGS) tests/integrations/test_pymc.py tests/integrations/test_arviz.py
+
+docs: $(VENV)/.installed-docs ## build the documentation into build/site; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+figures: venv ## run the tutorials in full and write their figures and outputs (some minutes)
+	$(BIN)/python -m tests.pages docs/tutorials/*.md
 
 lint: $(VENV)/.installed-dev ## check style and types, change nothing
 	$(BIN)/ruff check .
@@ -74,4 +80,9 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 $(VENV)/.installed-dev: $(VENV)/.installed
 	@echo "Installing the development tools into $(VENV)"
 	@$(PIP_INSTALL) -e '.[test,dev]'
+	@touch $@
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	@echo "Installing the tools for the documentation into $(VENV)"
+	@$(PIP_INSTALL) -e '.[test,docs]'
 	@touch $@

@@ -105,7 +105,7 @@ class AIS(eqx.Module):
         longest: upper bound of a trajectory's length in standard deviations of p0. A quarter period, π/2, gives
             independent draws of a normal p0.
 
-    Example:
+    Examples:
         >>> log_likelihood = lambda v: jax.scipy.stats.norm.logpdf(1.0, v).sum()  # Z = N(1; 0, 2)
         >>> sandwich = eqx.filter_jit(AIS(num_temperatures=100).sandwich)
         >>> result = sandwich(jax.random.key(0), StandardNormal(1), log_likelihood, None, 16)

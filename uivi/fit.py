@@ -69,7 +69,7 @@ def fit(
     Returns:
         The posterior; look at `posterior.check()` before using it.
 
-    Example:
+    Examples:
         >>> import jax, uivi
         >>> posterior = uivi.fit(lambda z: -0.5 * z @ z, dim=2, key=jax.random.key(0), num_steps=20,
         ...                      progress=False)

@@ -31,9 +31,9 @@ def kl_quadrature(
 ) -> Quadrature:
     """KL(q‖p) in nats by quadrature over the region where q has its mass.
 
-    q(z) is the average of q(z|ε) over a scrambled Sobol set of 2**log2_mixing points of q(ε), which is far
+    q(z) is the average of q(z|ε) over a scrambled Sobol set of `2**log2_mixing` points of q(ε), which is far
     more even than random draws; the trapezoid rule then converges fast for smooth q. The grid covers the cells
-    that 2**15 draws of q reach and their neighbours, and is halved until it holds all but 1e-3 of q's mass.
+    that `2**15` draws of q reach and their neighbours, and is halved until it holds all but 1e-3 of q's mass.
 
     Args:
         family: a family on two dimensions without context.

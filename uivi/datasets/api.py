@@ -30,7 +30,7 @@ def load(name: str, *, download: bool = True, progress: bool = True) -> Dataset:
         ValueError: for an unknown name.
         DataError: for a file that is missing, corrupt, or cannot be downloaded or written.
 
-    Example:
+    Examples:
         >>> from uivi import datasets
         >>> digits = datasets.load("mnist")  # doctest: +SKIP
         >>> digits.train.x.shape, digits.train.y.max()  # doctest: +SKIP
@@ -86,7 +86,7 @@ def verify(names: Iterable[str] = ()) -> list[Status]:
 def binarize(images: np.ndarray) -> np.ndarray:
     """Grey levels 0..255 (uint8) to 0 and 1 (uint8), at the threshold 0.5 of 255.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> from uivi import datasets
         >>> datasets.binarize(np.array([0, 127, 128, 255], np.uint8))

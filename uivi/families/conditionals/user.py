@@ -19,14 +19,16 @@ class Reparameterised(AbstractNetConditional):
         sample_fn: `(key, p) -> z`, differentiable in `p`.
         log_prob_fn: `(z, p) -> scalar`, normalised.
 
-    ??? example
-        A logistic distribution with unit scale::
+    Examples:
+        A logistic distribution with unit scale:
 
-            uivi.Reparameterised(
-                net, 2,
-                sample_fn=lambda key, p: p + jax.random.logistic(key, p.shape),
-                log_prob_fn=lambda z, p: jax.scipy.stats.logistic.logpdf(z - p).sum(),
-            )
+        >>> net = MLP.create(jax.random.key(0), noise_dim=3, out_dim=2)
+        >>> logistic = Reparameterised(
+        ...     net,
+        ...     2,
+        ...     sample_fn=lambda key, p: p + jax.random.logistic(key, p.shape),
+        ...     log_prob_fn=lambda z, p: jax.scipy.stats.logistic.logpdf(z - p).sum(),
+        ... )
     """
 
     net: MLP

@@ -1,0 +1,80 @@
+"""Runs the Python blocks of README and docs/ as they are printed.
+
+The blocks of a page run in order, in one namespace. A block that starts with ```python title="excerpt" is not
+run. In the tests, and only there, a line that ends in `# CI: 6_000 -> 50` runs with 50 in the place of 6_000.
+
+`python -m tests.pages PAGE ...` (`make figures` for the tutorials) runs pages in full. Figures that they save
+go to docs/figures, and what a block prints into the ```text title="output" block behind it, if there is one.
+"""
+
+import contextlib
+import io
+import os
+import pathlib
+import re
+import shutil
+import sys
+import tempfile
+import warnings
+
+import jax
+import matplotlib as mpl
+
+ROOT = pathlib.Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FIGURES = ROOT / "docs" / "figures"
+BLOCK = re.compile(r'^```python\n(.*?)^```$(?:\n\n```text title="output"\n(.*?)^```$)?', re.M | re.S)
+SHORTER = re.compile(r"^(.*)(#.*\bCI: (\S+) -> (\S+))$", re.M)
+
+
+def shortened(code: str) -> str:
+    """The code with the effort that its comments give for the tests."""
+
+    def line(found: re.Match[str]) -> str:
+        assert found[3] in found[1], f"no {found[3]} to replace in: {found[0]}"
+        return found[1].replace(found[3], found[4]) + found[2]
+
+    return SHORTER.sub(line, code)
+
+
+@contextlib.contextmanager
+def as_users_have_it(*, short: bool):
+    """JAX's ordinary promotion rules; no complaint that a fit of few updates is a bad one."""
+    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"), warnings.catch_warnings():
+        if short:
+            warnings.filterwarnings("ignore", "k-hat of the importance weights")
+        yield
+
+
+def run(page: pathlib.Path, *, short: bool) -> str:
+    """Run a page in the current directory; the page with the outputs of this run."""
+    text, names = page.read_text(), {"__name__": "__main__"}
+    mpl.use("Agg")
+
+    def block(found: re.Match[str]) -> str:
+        code = shortened(found[1]) if short else found[1]
+        lines_above = "\n" * text.count("\n", 0, found.start(1))
+        with as_users_have_it(short=short), contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(compile(lines_above + code, str(page), "exec"), names)
+        if found[2] is None:
+            return found[0]
+        return f'```python\n{found[1]}```\n\n```text title="output"\n{printed.getvalue()}```'
+
+    return BLOCK.sub(block, text)
+
+
+def main() -> None:
+    """Run the pages named on the command line in full and put their figures and outputs in place."""
+    pages = [pathlib.Path(name).resolve() for name in sys.argv[1:]]
+    with tempfile.TemporaryDirectory() as directory:
+        os.chdir(directory)
+        for page in pages:
+            print(page.relative_to(ROOT), flush=True)
+            page.write_text(run(page, short=False))
+        for figure in pathlib.Path(directory).glob("*.png"):
+            shutil.copy(figure, FIGURES)
+        os.chdir(ROOT)
+
+
+if __name__ == "__main__":
+    main()
