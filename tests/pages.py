@@ -1,7 +1,8 @@
 """Runs the Python blocks of README and docs/ as they are printed.
 
 The blocks of a page run in order, in one namespace. A block that starts with ```python title="excerpt" is not
-run. In the tests, and only there, a line that ends in `# CI: 6_000 -> 50` runs with 50 in the place of 6_000.
+run. In the tests, and only there, a line that ends in `# CI: 6_000 -> 50` runs with 50 in the place of 6_000,
+and verdicts come from few draws.
 
 `python -m tests.pages PAGE ...` (`make figures` for the tutorials) runs pages in full. Figures that they save
 go to docs/figures, and what a block prints into the ```text title="output" block behind it, if there is one.
@@ -16,9 +17,12 @@ import shutil
 import sys
 import tempfile
 import warnings
+from unittest import mock
 
 import jax
 import matplotlib as mpl
+
+from uivi import diagnosis
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -41,9 +45,12 @@ def shortened(code: str) -> str:
 def as_users_have_it(*, short: bool):
     """JAX's ordinary promotion rules; no complaint that a fit of few updates is a bad one."""
     with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"), warnings.catch_warnings():
-        if short:
-            warnings.filterwarnings("ignore", "k-hat of the importance weights")
-        yield
+        if not short:
+            yield
+            return
+        warnings.filterwarnings("ignore", "k-hat of the importance weights")
+        with mock.patch.multiple(diagnosis, NUM_DRAWS=128, NUM_MIXING=32):
+            yield
 
 
 def run(page: pathlib.Path, *, short: bool) -> str:

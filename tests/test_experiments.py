@@ -186,7 +186,7 @@ def interrupted_after(step):
     """A reporter that presses Ctrl-C once `step` updates are done."""
 
     class Presser(Silent):
-        def update(self, done, rate, bound):
+        def update(self, done, total, rate, bound):
             if done == step:
                 os.kill(os.getpid(), signal.SIGINT)
 
