@@ -28,6 +28,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FIGURES = ROOT / "docs" / "figures"
 BLOCK = re.compile(r'^```python\n(.*?)^```$(?:\n\n```text title="output"\n(.*?)^```$)?', re.M | re.S)
+EXCERPT = re.compile(r'^```python title="excerpt"\n(.*?)^```$', re.M | re.S)
 SHORTER = re.compile(r"^(.*)(#.*\bCI: (\S+) -> (\S+))$", re.M)
 
 

@@ -1,5 +1,6 @@
 """The documentation: printed code runs, every public name is in the reference, figures are there and small."""
 
+import ast
 import contextlib
 import functools
 import importlib
@@ -11,7 +12,7 @@ import types
 import pytest
 
 import uivi
-from tests.pages import BLOCK, PAGES, ROOT, run, shortened
+from tests.pages import BLOCK, EXCERPT, PAGES, ROOT, run, shortened
 
 FENCE = re.compile(r"^```(\S.*)$", re.MULTILINE)
 FENCES = {"python", 'python title="excerpt"', "sh", "text", 'text title="output"'}
@@ -26,6 +27,35 @@ page_name = lambda page: str(page.relative_to(ROOT))
 def test_printed_code_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run(page, short=True)
+
+
+def names_used(code: str) -> set[str]:
+    """Dotted names of uivi in a piece of code, with those of a variable `posterior` as uivi.Posterior's."""
+    roots = {"uivi": "uivi", "posterior": "uivi.Posterior"}
+    found = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Attribute):
+            root, _, rest = ast.unparse(node).partition(".")
+            found |= (
+                {f"{roots[root]}.{rest}"} if root in roots and rest.replace(".", "").isidentifier() else set()
+            )
+    return {name for name in found if name.startswith("uivi.")}
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if EXCERPT.search(p.read_text())], ids=page_name)
+def test_excerpts_use_names_that_exist(page):
+    for code in EXCERPT.findall(page.read_text()):
+        assert names_used(code)
+        for name in names_used(code):
+            resolved(name)
+
+
+def test_a_wrong_name_in_an_excerpt_is_noticed():
+    assert names_used("import uivi\nposterior.draw(uivi.fit(f))") == {"uivi.fit", "uivi.Posterior.draw"}
+    with pytest.raises(AttributeError):
+        resolved("uivi.Posterior.draw")
 
 
 def test_code_is_shortened_only_where_it_says_so():
