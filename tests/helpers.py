@@ -154,3 +154,11 @@ def gradient_samples(key, estimator, params, num: int, *, state=None, step: int 
         return flat(estimator.estimate(key, params, sites, jnp.asarray(step), state).grads[0])
 
     return jax.jit(jax.vmap(one))(jax.random.split(run_key, num))
+
+
+def assert_regression_is_constrained(target, x):
+    """Of a model with a positive `scale`, two `weights` and the `mean` that they give: one draw, by name."""
+    draw = target.constrain(jnp.array([0.3, 0.2, -0.7]))
+    np.testing.assert_allclose(draw["scale"], np.exp(0.3), rtol=1e-6)
+    np.testing.assert_allclose(draw["mean"], 0.2 - 0.7 * x, rtol=1e-5)
+    assert set(draw) == {"scale", "weights", "mean"}

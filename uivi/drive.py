@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from uivi import _checks, loop
+from uivi import loop
 from uivi._types import Status
 from uivi.checkpoint import Checkpoints
 from uivi.monitor import AbstractMonitor
@@ -86,8 +86,7 @@ def drive(
         monitors: see `AbstractMonitor`; in place of one, a list of the same kind with one for each stacked fit.
         keep_best: a monitor's column; the final state is that of its largest value, for each fit by itself.
     """
-    if not isinstance(num_steps, Rounds):
-        num_steps = Rounds(_checks.positive_int("num_steps", num_steps), 1)
+    rounds = Rounds.of(num_steps)
     run = Driven(state, [Status.RUNNING] * state.step.size, {}, 0.0)
     if keep_best:
         run.best = Best(loop.copied(split_constants(state)[0]), [-math.inf] * state.step.size)
@@ -95,7 +94,7 @@ def drive(
         if checkpoints:
             _restore(run, checkpoints)
         lanes = [list(m) if isinstance(m, Sequence) else [m] * state.step.size for m in monitors]
-        _until_done(run, method, num_steps, reporter, checkpoints, stop, lanes, keep_best)
+        _until_done(run, method, rounds, reporter, checkpoints, stop, lanes, keep_best)
     return run
 
 

@@ -77,8 +77,8 @@ def fit(
         (5, 2)
     """
     key = _checks.key_or_seed(key, random_seed)
-    if not (num_steps is None or isinstance(num_steps, Rounds)):
-        _checks.positive_int("num_steps", num_steps)
+    if num_steps is not None:
+        Rounds.of(num_steps)
     _check_types(family, estimator, optimizer)
     family_key, check_key, run_key = jax.random.split(key, 3)
     problem_key, start_key = jax.random.split(jax.random.fold_in(key, 1))
@@ -102,8 +102,7 @@ def fit(
         fitted = target.identity() if isinstance(target, AbstractModel) else target
         config = [family, fitted, estimator, schedule, bits]
         checkpoints = Checkpoints(checkpoint, _serial.fingerprint(config))
-    most = num_steps.most if isinstance(num_steps, Rounds) else num_steps
-    with reporter(most, show=progress) as shown:
+    with reporter(Rounds.of(num_steps).most, show=progress) as shown:
         driven = drive(
             method,
             state,

@@ -2,11 +2,9 @@
 
 import dataclasses
 import math
-from collections.abc import Callable
 from typing import Any
 
-import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike
+import optax
 
 from uivi import _checks
 
@@ -36,6 +34,13 @@ class Rounds:
         _checks.positive_int("first", self.first)
         _checks.positive_int("number", self.number)
 
+    @classmethod
+    def of(cls, num_steps: "int | Rounds") -> "Rounds":
+        """Rounds as they are; a number of updates as a single one."""
+        if isinstance(num_steps, Rounds):
+            return num_steps
+        return cls(_checks.positive_int("num_steps", num_steps), 1)
+
     @property
     def ends(self) -> tuple[int, ...]:
         """The updates with which rounds end."""
@@ -50,17 +55,10 @@ class Rounds:
         """The round (from 0) of an update (from 1)."""
         return sum(update > end for end in self.ends[:-1])
 
-    def schedule(self, rate: float) -> Callable[[ArrayLike], Array]:
+    def schedule(self, rate: float) -> optax.Schedule:
         """Cosine decay from `rate` to zero in every round."""
-
-        def at(count: ArrayLike) -> Array:
-            count = jnp.asarray(count, float)
-            past = sum(jnp.where(count >= end, 1.0, 0.0) for end in self.ends[:-1])
-            length = self.first * 2.0**past
-            place = (count - (length - self.first)) / length
-            return 0.5 * rate * (1 + jnp.cos(jnp.pi * jnp.clip(place, 0.0, 1.0)))
-
-        return at
+        each = [optax.cosine_decay_schedule(rate, self.first * 2**i) for i in range(self.number)]
+        return optax.join_schedules(each, self.ends[:-1])
 
     def is_over(self, history: dict[str, list[Any]]) -> bool:
         """Whether the fit ends here: with the last round, or with one that gained too little."""

@@ -21,8 +21,6 @@ from uivi.precheck import check_structure
 from uivi.problem import Problem, problem_of
 from uivi.starting import Start
 
-RATE = 4e-3
-
 
 class UIVIState(NamedTuple):
     """All that the next step depends on, besides its key; every leaf is an array.
@@ -78,7 +76,7 @@ def as_vi_algorithm(
     Returns:
         BlackJAX's `VIAlgorithm`, on `UIVIState` and `UIVIInfo`.
 
-    Example:
+    Examples:
         >>> import jax, jax.numpy as jnp, optax, uivi
         >>> algorithm = uivi.as_vi_algorithm(lambda p: -0.5 * jnp.sum(p["z"] ** 2), optax.adam(1e-3))
         >>> state = algorithm.init({"z": jnp.ones(2)})
@@ -87,7 +85,7 @@ def as_vi_algorithm(
         >>> algorithm.sample(jax.random.key(1), state, 5)["z"].shape
         (5, 2)
     """
-    chosen = optim.averaged(optax.adam(RATE)) if optimizer is None else optimizer
+    chosen = optim.averaged(optax.adam(presets.DEFAULT_RATE)) if optimizer is None else optimizer
 
     def method_of(family: AbstractFamily) -> loop.Method:
         return loop.Method(_estimator(estimator, family), _on_family(chosen))

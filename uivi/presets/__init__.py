@@ -5,6 +5,7 @@ One module a kind of problem: any density, logistic regression, variational auto
 
 from uivi.presets import regression, vae
 from uivi.presets.density import (
+    DEFAULT_RATE,
     DEFAULT_STEPS,
     FULL_COVARIANCE_UP_TO,
     default_estimator,
@@ -19,6 +20,7 @@ from uivi.presets.density import (
 )
 
 __all__ = [
+    "DEFAULT_RATE",
     "DEFAULT_STEPS",
     "FULL_COVARIANCE_UP_TO",
     "default_estimator",

@@ -19,7 +19,7 @@ from uivi.families import (
     authors_init,
     small_init,
 )
-from uivi.optim import adam, adam_cosine, paper_rmsprop
+from uivi.optim import adam, paper_rmsprop
 from uivi.reverse import HMC, ISIR, AuthorsRule
 from uivi.starting import Start
 from uivi.stopping import Rounds
@@ -62,9 +62,7 @@ def default_estimator(family: AbstractFamily) -> AbstractEstimator:
 
 def default_optimizer(num_steps: int | Rounds) -> optax.GradientTransformation:
     """Adam with a cosine decay, over all updates or over each round."""
-    if isinstance(num_steps, Rounds):
-        return adam(num_steps.schedule(DEFAULT_RATE))
-    return adam_cosine(num_steps, DEFAULT_RATE)
+    return adam(Rounds.of(num_steps).schedule(DEFAULT_RATE))
 
 
 def paper_family(
