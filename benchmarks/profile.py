@@ -1,7 +1,7 @@
-"""Which kernels an update of a GPU consists of: `python -m benchmarks.profile vae "uivi, default"`.
+"""Which kernels an update of a GPU consists of: `python -m benchmarks.profile vae "uivi, default" 32`.
 
 Traces some updates with JAX's profiler and prints, for each kernel, how often an update runs it and how long
-it takes. Without arguments: every case of `uivi bench`.
+it takes. The number: how many fits side by side. Without arguments: every case of `uivi bench`, one fit each.
 """
 
 import collections
@@ -36,9 +36,10 @@ def kernels(folder: pathlib.Path) -> list[tuple[str, float]]:
     ]
 
 
-def profile(case: Case) -> None:
+def profile(case: Case, lanes: int) -> None:
     """Print the table of one case."""
     method, state = case.start(UPDATE_PRECISION)
+    state = state if lanes == 1 else loop.stack([state] * lanes)
     timed = timing(method, state, UPDATES)
     state = timed.state
     with tempfile.TemporaryDirectory() as folder:
@@ -52,18 +53,18 @@ def profile(case: Case) -> None:
         total[name] += duration
     busy = sum(total.values()) / UPDATES
     launches = sum(count.values()) / UPDATES
-    print(f"== {case.problem}, {case.method}: {1e6 * timed.update:.0f} µs an update untraced,", end=" ")
-    print(f"{launches:.0f} kernels, {busy:.0f} µs busy")
+    print(f"== {case.problem}, {case.method}, {lanes} fits: {1e6 * timed.update:.0f} µs an update", end=" ")
+    print(f"untraced, {launches:.0f} kernels, {busy:.0f} µs busy")
     for name, duration in sorted(total.items(), key=lambda item: -item[1])[:MOST_ROWS]:
         print(f"{duration / UPDATES:8.2f} µs {count[name] / UPDATES:7.2f} times  {name[:110]}")
     sys.stdout.flush()
 
 
 def main() -> None:
-    problem, method = (sys.argv[1:] + ["", ""])[:2]
+    problem, method, lanes = (sys.argv[1:] + ["", "", "1"][len(sys.argv) - 1 :])[:3]
     for case in cases():
         if problem in ("", case.problem) and method in ("", case.method):
-            profile(case)
+            profile(case, int(lanes))
 
 
 if __name__ == "__main__":

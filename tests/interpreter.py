@@ -34,17 +34,17 @@ class Pointer:
 def interpret(lanes, num_leapfrog, adaptation=None, *, energy="f16x3", tiling=None, arrived=None) -> Moves:
     """Runs `moves_kernel` on inputs with a lane axis.
 
-    Programs run one after the other. So one that waits for others must find them `arrived`, and runs alone.
+    Programs run one after the other. So if they wait, only the first runs, and must find the others `arrived`.
     """
     from uivi.kernels.triton_moves import moves_kernel
 
     call = kernel_call(lanes, num_leapfrog, adaptation, energy, tiling)
     arrays = [np.array(array) for array in call.arrays]
     outputs = [np.full(out.shape, np.nan, np.float32) for out in call.out_shape[:-1]]
-    arrivals = np.zeros(call.out_shape[-1].shape, np.int32) if arrived is None else arrived
-    grid = call.grid if arrived is None else (call.grid[0], 1)
+    counters = np.zeros(call.out_shape[-1].shape, np.int32) if arrived is None else arrived
+    grid = call.grid if arrived is None else (1,)
     with np.errstate(all="ignore"):
-        moves_kernel[grid](*map(Pointer, [*arrays, *outputs, arrivals]), **call.constants)
+        moves_kernel[grid](*map(Pointer, [*arrays, *outputs, counters]), **call.constants)
     return Moves(*outputs)
 
 

@@ -88,9 +88,10 @@ def test_steps_follow_the_acceptance_of_all_programs(num_lanes, getkey):
     assert np.std(steps[..., 0]) > 1e-4
 
 
-def test_one_launch_makes_the_moves_of_several(monkeypatch, getkey):
+@pytest.mark.parametrize("num_lanes", [5, 40])
+def test_one_launch_makes_the_moves_of_several(num_lanes, monkeypatch, getkey):
     """The second move of every program has the step that the first one asked for."""
-    lanes = adapted_lanes(getkey(), 5)
+    lanes = adapted_lanes(getkey(), num_lanes)
     run = lambda rule: jax.jit(jax.vmap(lambda inputs: kernels.fused_moves(inputs, 5, rule)))(lanes)
     together, fixed = run(ADAPTED), run(None)
     monkeypatch.setattr(uivi.kernels.moves, "MOST_WAITING", 0)

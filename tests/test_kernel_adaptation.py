@@ -38,14 +38,28 @@ def test_steps_follow_the_lanes_acceptance(getkey):
 
 @needs_triton
 def test_programs_of_a_lane_share_their_acceptance(getkey):
-    """The first program of two, where the other has arrived in all moves and added what it accepted."""
+    """A program of two, where the other has arrived in all moves and added what it accepted.
+
+    Which one it is depends on how many have started: here three, so it is the second lane's second.
+    """
     lanes, expected = adapted_lanes(getkey(), 14)
-    others = np.asarray(expected.accepted[:, :2, 8:]).sum(-1).astype(np.int32)
-    arrived = others + 2**16
+    others = np.asarray(expected.accepted[1, :2, :8]).sum(-1).astype(np.int32)
+    arrived = np.concatenate([[3], [0, 0], others + 2**16]).astype(np.int32)
     moves = interpret(lanes, 2, RULE, arrived=arrived)
-    own = lambda moves: Moves(*(array[:, :, :8] for array in moves[:4]), moves.step)
+    own = lambda moves: Moves(*(array[1:, :, 8:] for array in moves[:4]), expected.step)
     assert_same(own(moves), own(expected), 3e-4)
-    np.testing.assert_array_equal(arrived, 2 * 2**16 + np.asarray(expected.accepted[:, :2]).sum(-1))
+    assert np.all(np.isnan(moves.eps[0])) and np.all(np.isnan(moves.eps[1, :, :8]))
+    accepted = np.asarray(expected.accepted[1, :2]).sum(-1)
+    np.testing.assert_array_equal(arrived, np.concatenate([[4], [0, 0], 2 * 2**16 + accepted]))
+
+
+@needs_triton
+def test_the_first_program_of_a_lane_tells_its_steps(getkey):
+    lanes, expected = adapted_lanes(getkey(), 14)
+    others = np.asarray(expected.accepted[0, :2, 8:]).sum(-1).astype(np.int32)
+    arrived = np.concatenate([[0], others + 2**16, [0, 0]]).astype(np.int32)
+    moves = interpret(lanes, 2, RULE, arrived=arrived)
+    np.testing.assert_allclose(moves.step[0], expected.step[0], rtol=1e-6)
 
 
 @pytest.fixture
@@ -78,12 +92,18 @@ def test_too_many_programs_take_a_launch_for_each_adapted_move(
 
 
 @pytest.mark.parametrize(
-    ("num_lanes", "grid"), [(5, (5, 13)), (6, (6, 7)), (9, (9, 7)), (10, (10, 13)), (32, (32, 7))]
+    ("num_lanes", "num_chains", "programs", "num_adapted"),
+    [
+        pytest.param(1, 100, 13, 2, id="one fit"),
+        pytest.param(10, 100, 10 * 13, 2, id="ten fits"),
+        pytest.param(32, 100, 32 * 7, 2, id="more programs than processors"),
+        pytest.param(1, 1_000, 63, 2, id="many chains"),
+        pytest.param(1, 1_100, 69, 0, id="too many chains to wait for"),
+    ],
 )
-def test_programs_that_wait_run_all_at_once(num_lanes, grid, launches, getkey):
-    """With a step that changes: up to nine lanes of a hundred chains in one launch."""
-    inputs = make_inputs(getkey(), (3, 100, 10, 200, 10))
+def test_the_programs_of_a_lane_run_all_at_once(num_lanes, num_chains, programs, num_adapted, launches, getkey):
+    inputs = make_inputs(getkey(), (3, num_chains, 10, 200, 10))
     lanes = jax.tree.map(lambda array: jnp.broadcast_to(array, (num_lanes, *array.shape)), inputs)
     jax.eval_shape(jax.vmap(lambda inputs: fused_moves(inputs, 2, RULE)), lanes)
-    assert launches[-1].grid == grid
-    assert launches[-1].constants["ADAPTED"] == (2 if num_lanes < 10 else 0)
+    assert launches[-1].grid == (programs,)
+    assert launches[-1].constants["ADAPTED"] == num_adapted

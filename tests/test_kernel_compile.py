@@ -29,7 +29,7 @@ def test_largest_sizes_fit_on_the_chip(sizes):
     taken, arrivals, looks = zip(*(map(int, line.split()) for line in made.stdout.splitlines()), strict=True)
     assert len(taken) == 4
     assert max(taken) <= SHARED_MEMORY
-    assert set(arrivals) == {1}
+    assert set(arrivals) == {2}
     assert set(looks) == {2}, "the loop that waits does not look again"
 
 
@@ -46,7 +46,7 @@ def compiled(noise: int, width: int, latent: int, energy: str, num_chains: int) 
     lanes = MoveInputs(**{name: jnp.zeros((1, *shape)) for name, shape in shapes.items()})
     call = kernel_call(lanes, 5, Adaptation(1, 0.01, 0.9), energy, None)
     names = [name for name in moves_kernel.arg_names if name not in call.constants]
-    types = dict.fromkeys(names, "*fp32") | {"halves": "*fp16", "arrivals": "*i32"}
+    types = dict.fromkeys(names, "*fp32") | {"halves": "*fp16", "counters": "*i32"}
     types |= dict.fromkeys(call.constants, "constexpr")
     aligned = {(i,): [["tt.divisibility", 16]] for i in range(len(names))}
     source = triton.compiler.ASTSource(moves_kernel, types, call.constants, aligned)

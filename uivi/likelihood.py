@@ -123,14 +123,20 @@ class Likelihood(eqx.Module):
         self, key: Key, family: AbstractFamily, target: AbstractTarget, sites: Float[Array, "N P"]
     ) -> tuple[SiteValues, SiteValues]:
         """Estimates and their variances for every site."""
-        values, variances = _evaluate(self, key, family, target, sites)
-        return SiteValues(*map(_double, values)), SiteValues(*map(_double, variances))
+        number = sites.shape[0]
+        at_once = min(self.sites_at_once, number)
+        keys = jax.random.split(key, number)
+        # One program whatever the number of sites: the last ones are filled up with the first.
+        batches = np.resize(np.arange(number), (-(-number // at_once), at_once))
+        made = [_evaluate(self, keys[batch], family, target, sites[batch]) for batch in batches]
+        join = lambda *parts: np.concatenate([_double(part) for part in parts])[:number]
+        values, variances = jax.tree.map(join, *made)
+        return SiteValues(*values), SiteValues(*variances)
 
 
 @eqx.filter_jit
-def _evaluate(settings: Likelihood, key: Key, family, target, sites):
-    def one(args):
-        key, site = args
+def _evaluate(settings: Likelihood, keys: Array, family, target, sites):
+    def one(key: Key, site: Array):
         terms_key, student_key = jax.random.split(key)
         log_joint = lambda z: target.log_joint(z, site)  # noqa: E731
         budget = (settings.num_draws, settings.num_mixing)
@@ -146,8 +152,7 @@ def _evaluate(settings: Likelihood, key: Key, family, target, sites):
         )
         return tuple(zip(*parts, strict=True))
 
-    keys = jax.random.split(key, sites.shape[0])
-    return jax.lax.map(one, (keys, sites), batch_size=min(settings.sites_at_once, sites.shape[0]))
+    return jax.vmap(one)(keys, sites)
 
 
 def evaluate_terms(
@@ -222,17 +227,17 @@ def _student(
         z = proposal.sample(key, settings.num_draws)
         return z, jax.vmap(log_joint)(z) - jax.vmap(proposal.log_prob)(z)
 
-    loc, spread = _moments(draws, jnp.full(draws.shape[:1], 1.0 / draws.shape[0]))
-    proposal = _fitted(loc, spread, degrees)
-    keys = jax.random.split(key, settings.student.rounds + 1)
-    for round_key in keys[:-1]:
-        z, log_weights = weigh(proposal, round_key)
+    def refine(moments: tuple[Array, Array], key: Key):
+        z, log_weights = weigh(_fitted(*moments, degrees), key)
         weights = jax.nn.softmax(log_weights)
         effective = 1 / jnp.sum(weights**2)
         trust = effective / (effective + 2 * dim)
-        new_loc, new_spread = _moments(z, weights)
-        loc, spread = loc + trust * (new_loc - loc), spread + trust * (new_spread - spread)
-        proposal = _fitted(loc, spread, degrees)
+        return jax.tree.map(lambda old, new: old + trust * (new - old), moments, _moments(z, weights)), None
+
+    moments = _moments(draws, jnp.full(draws.shape[:1], 1.0 / draws.shape[0]))
+    keys = jax.random.split(key, settings.student.rounds + 1)
+    moments, _ = jax.lax.scan(refine, moments, keys[:-1])
+    proposal = _fitted(*moments, degrees)
     final_keys = jax.random.split(keys[-1], settings.student.times)
     return jnp.ravel(jax.lax.map(lambda k: weigh(proposal, k)[1], final_keys))
 

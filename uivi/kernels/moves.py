@@ -32,7 +32,7 @@ MOST = {"E": 64, "D": 64, "H": 256}
 NUM_PROCESSORS = 132
 """Of an H100 or H200. Each holds one program at a time."""
 MOST_WAITING = NUM_PROCESSORS // 2
-"""Programs that may wait for each other: all must run at once, beside another such launch."""
+"""Programs that may wait for each other: all of a lane must run at once, beside those of another launch."""
 SHARED_MEMORY = 227 * 1024
 """Bytes a program."""
 NUM_STAGES = 3
@@ -65,7 +65,7 @@ class KernelCall(NamedTuple):
 
     arrays: tuple[jax.Array, ...]
     out_shape: tuple[jax.ShapeDtypeStruct, ...]
-    grid: tuple[int, int]
+    grid: tuple[int]
     constants: dict[str, Any]
     tiling: Tiling
 
@@ -100,7 +100,7 @@ def fused_moves(
     Under `jax.vmap` (nested too) all lanes share the launch. Activations beyond float16's 65504 make a force,
     and a value of "f16x3", not finite: such a trajectory is rejected.
 
-    An adapted step depends on all chains of the lane, so their programs wait for each other. With more
+    An adapted step depends on all chains of the lane, so their programs wait for each other. If a lane has more
     programs than `MOST_WAITING`, every adapted move is a launch.
 
     Args:
@@ -170,17 +170,16 @@ def kernel_call(
     positions = jax.ShapeDtypeStruct(lanes.momenta.shape, jnp.float32)
     scalars = jax.ShapeDtypeStruct(lanes.uniforms.shape, jnp.float32)
     steps = jax.ShapeDtypeStruct((num_lanes, num_moves), jnp.float32)
-    arrivals = jax.ShapeDtypeStruct((num_lanes, max(adapted, 1)), jnp.int32)
-    grid = (num_lanes, -(-num_chains // tiling.rows))
-    out_shape = (positions, scalars, scalars, scalars, steps, arrivals)
+    counters = jax.ShapeDtypeStruct((1 + num_lanes * adapted,), jnp.int32)
+    grid = (num_lanes * -(-num_chains // tiling.rows),)
+    out_shape = (positions, scalars, scalars, scalars, steps, counters)
     return KernelCall(arrays, out_shape, grid, constants, tiling)
 
 
 def _launches(call: Callable[..., KernelCall], lanes: MoveInputs, adaptation: Adaptation | None) -> Moves:
-    """One launch, or one for each adapted move and one for the rest if the programs must not wait."""
+    """One launch, or one for each adapted move and one for the rest if a lane's programs must not wait."""
     whole = call(lanes, adaptation)
-    num_lanes, programs_of_lane = whole.grid
-    if not adaptation or programs_of_lane == 1 or num_lanes * programs_of_lane <= MOST_WAITING:
+    if not adaptation or whole.grid[0] // lanes.momenta.shape[0] <= MOST_WAITING:
         return _launch(whole)
     num_moves = lanes.momenta.shape[1]
     num_adapted = min(adaptation.num_moves, num_moves)
@@ -201,7 +200,6 @@ def _launch(call: KernelCall) -> Moves:
 
     from uivi.kernels.triton_moves import moves_kernel
 
-    waits = call.constants["ADAPTED"] > 0 and call.grid[1] > 1
     outputs = jax_triton.triton_call(
         *call.arrays,
         kernel=moves_kernel,
@@ -210,7 +208,7 @@ def _launch(call: KernelCall) -> Moves:
         name="uivi_moves",
         num_warps=call.tiling.num_warps,
         num_stages=NUM_STAGES,
-        zeroed_outputs=(len(call.out_shape) - 1,) if waits else (),
+        zeroed_outputs=(len(call.out_shape) - 1,) if call.constants["ADAPTED"] else (),
         **call.constants,
     )
     return Moves(*outputs[:-1])
@@ -224,11 +222,13 @@ def _halves(lanes: MoveInputs) -> Float[Array, "L P"]:
     return jnp.concatenate([part.reshape(part.shape[0], -1) for part in parts], 1).astype(jnp.float16)
 
 
-def _tiling(lanes: MoveInputs, energy: str, most_programs: int) -> Tiling:
+def _tiling(lanes: MoveInputs, energy: str, most_of_lane: int) -> Tiling:
     """8 chains a program while there are few programs, else 16: a program's time does not double."""
     num_lanes, num_chains, noise_dim = lanes.eps.shape
     latent_dim, width = lanes.w3.shape[1:]
-    rows = 8 if num_lanes * -(-num_chains // 8) <= most_programs else 16
+    programs_of_lane = -(-num_chains // 8)
+    is_small = programs_of_lane <= most_of_lane and num_lanes * programs_of_lane <= NUM_PROCESSORS
+    rows = 8 if is_small else 16
     padded_width = _padded(width, 64)
     # The tensor cores want 16 units of each warp.
     num_warps = min(8, padded_width // 16)

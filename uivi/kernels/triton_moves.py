@@ -57,7 +57,7 @@ def moves_kernel(
     accepted_out,
     bad_out,
     step_out,
-    arrivals,
+    counters,
     N: tl.constexpr,
     T: tl.constexpr,
     L: tl.constexpr,
@@ -76,14 +76,20 @@ def moves_kernel(
     G: tl.constexpr,
     ENERGY: tl.constexpr,
 ):
-    """T moves of ROWS chains of one lane; program (lane, tile of chains).
+    """T moves of ROWS chains of one lane.
 
     The arrays are those of `MoveInputs` and `Moves` with a leading lane axis, and `halves` the float16 weights:
     w2's high and low pieces, w1, w3. N, T, L leapfrogs, E, H and D are the true sizes, NOISE, WIDTH and LATENT
-    the padded ones of E, H and D. ADAPTED, RATE and TARGET are an `Adaptation`; `arrivals`, (lanes, ADAPTED),
-    starts at 0. HELD and RESIDENT say where w2 is: see `Tiling`.
+    the padded ones of E, H and D. ADAPTED, RATE and TARGET are an `Adaptation`. `counters` starts at 0: programs
+    that have started, then for each lane and adapted move those that have made it. HELD and RESIDENT say where w2 is: see `Tiling`.
     """
-    lane = tl.program_id(0).to(tl.int64)
+    PROGRAMS: tl.constexpr = (N + ROWS - 1) // ROWS
+    number = tl.program_id(0)
+    if ADAPTED > 0 and PROGRAMS > 1:
+        # In the order of their starts: so all lanes but the last one that runs are complete, and will end.
+        number = tl.atomic_add(counters, 1, sem="relaxed")
+    lane = (number // PROGRAMS).to(tl.int64)
+    part = number % PROGRAMS
     momenta += lane * T * N * E
     uniforms += lane * T * N
     first_bias += lane * N * H
@@ -96,12 +102,11 @@ def moves_kernel(
     accepted_out += lane * T * N
     bad_out += lane * T * N
     step_out += lane * T
-    arrivals += lane * ADAPTED
+    arrivals = counters + 1 + lane * ADAPTED
 
     U: tl.constexpr = WIDTH // G
     NUM: tl.constexpr = (H + STEP - 1) // STEP
-    PROGRAMS: tl.constexpr = (N + ROWS - 1) // ROWS
-    chain = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    chain = part * ROWS + tl.arange(0, ROWS)
     noise, latent = tl.arange(0, NOISE), tl.arange(0, LATENT)
     units = tl.arange(0, G)[:, None, None] * U + tl.arange(0, U)[None, :, None]
     units_last = tl.arange(0, G)[:, None, None] * U + tl.arange(0, U)[None, None, :]
@@ -215,4 +220,4 @@ def moves_kernel(
                 num_accepted = sum_of_programs(arrivals + move, PROGRAMS)
             share = num_accepted.to(tl.float32) / N
             step_size *= 1 + RATE * (share - TARGET) / TARGET
-        tl.store(step_out + move, step_size, mask=is_move & (tl.program_id(1) == 0))
+        tl.store(step_out + move, step_size, mask=is_move & (part == 0))
