@@ -1,8 +1,8 @@
 """Do all forms of the reverse chain end at the same bound? `python -m benchmarks.same_bound [updates]`.
 
-Five seeds side by side of the paper's UIVI on MNIST: the VAE with plain HMC and with the fused kernel (on a GPU that
-has it), the regression with the direct density, with the collapsed one, and fused. Prints the mean bound of each
-form, its standard error over the seeds, and how many standard errors of the difference it is from the first form.
+Five seeds side by side of the paper's UIVI on MNIST: the VAE with plain HMC and with the fused kernel (on a GPU
+that has it), the regression with the direct density, with the collapsed one, and fused. Prints the mean bound of
+each form, its standard error over the seeds, and its distance from the first form in standard errors.
 """
 
 import dataclasses

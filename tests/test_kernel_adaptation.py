@@ -48,7 +48,8 @@ def test_programs_of_a_lane_share_their_acceptance(getkey):
     moves = interpret(lanes, 2, RULE, arrived=arrived)
     own = lambda moves: Moves(*(array[1:, :, 8:] for array in moves[:4]), expected.step)
     assert_same(own(moves), own(expected), 3e-4)
-    assert np.all(np.isnan(moves.eps[0])) and np.all(np.isnan(moves.eps[1, :, :8]))
+    assert np.all(np.isnan(moves.eps[0]))
+    assert np.all(np.isnan(moves.eps[1, :, :8]))
     accepted = np.asarray(expected.accepted[1, :2]).sum(-1)
     np.testing.assert_array_equal(arrived, np.concatenate([[4], [0, 0], 2 * 2**16 + accepted]))
 
