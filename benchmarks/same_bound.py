@@ -1,8 +1,8 @@
 """Do all forms of the reverse chain end at the same bound? `python -m benchmarks.same_bound [updates]`.
 
 Five seeds side by side of the paper's UIVI on MNIST: the VAE with plain HMC and with the fused kernel (on a GPU
-that has it), the regression with the direct density, with the collapsed one, and fused. Prints the mean bound of
-each form, its standard error over the seeds, and its distance from the first form in standard errors.
+that has it), the regression with the direct density, with the collapsed one, and fused. Prints of each form the
+mean bound, its standard error over the seeds, and its distance from the first form in standard errors.
 """
 
 import dataclasses
@@ -46,10 +46,12 @@ def direct(recipe: Recipe) -> Recipe:
     return dataclasses.replace(recipe, family=family)
 
 
-def forms(recipe: Recipe) -> dict[str, Recipe]:
+def forms(name: str, recipe: Recipe) -> dict[str, Recipe]:
     """The forms of the chain on this device."""
-    collapsed = dataclasses.replace(recipe, estimator=plain(recipe.estimator))
-    found = {"direct": direct(collapsed), "collapsed where z is large": collapsed}
+    unfused = dataclasses.replace(recipe, estimator=plain(recipe.estimator))
+    found = {"direct": direct(unfused)}
+    if name.startswith("logreg"):  # the VAE's z is too small to collapse
+        found["collapsed"] = unfused
     return found | ({"fused": recipe} if kernels.is_available() else {})
 
 
@@ -82,7 +84,7 @@ def main() -> None:
     for name in PROBLEMS:
         experiment = EXPERIMENTS[name]
         task, first = experiment.task("full"), []
-        for form, recipe in forms(experiment.recipes["paper"]["uivi"]).items():
+        for form, recipe in forms(name, experiment.recipes["paper"]["uivi"]).items():
             found = fitted(task, recipe, updates)
             first = first or found
             gap = statistics.mean(found) - statistics.mean(first)

@@ -85,6 +85,9 @@ def test_the_whole_benchmark_in_small(tmp_path, monkeypatch, getkey):
     assert [row["lanes"] for row in found["lanes"]] == [1, 2]
     assert said
     assert len(table(found).renderables) == len(PARTS)
+    again = bench(tmp_path, None, ["flat"], quick=True, say=said.append)
+    assert again["updates"] == found["updates"], "parts that were not asked for are kept"
+    assert bench(tmp_path, "highest", ["flat"], quick=True, say=said.append)["updates"] == []
 
 
 SMALLEST = sweeps.Setting(2, 2, 4)

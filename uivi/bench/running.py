@@ -33,7 +33,7 @@ def bench(
 ) -> dict[str, Any]:
     """Measure, write `bench.json` and `bench.png` below `out`; return the numbers.
 
-    Medians, compilation excluded.
+    Medians, compilation excluded. Other parts that `out` has of the same device and versions are kept.
 
     Args:
         out: a directory, made if it is not there.
@@ -51,11 +51,19 @@ def bench(
     }
     say(", ".join(f"{name} {value / 1e9:,.0f} G/s" for name, value in found["rates"].items()))
     out.mkdir(parents=True, exist_ok=True)
-    for name, part in PARTS.items():
-        found[name] = part(precision, quick, say) if name in chosen else []
+    found |= _before(out / "bench.json", found)
+    for name in chosen:
+        found[name] = PARTS[name](precision, quick, say)
         archive.write_bytes(out / "bench.json", (json.dumps(found, indent=1) + "\n").encode())
     archive.write_bytes(out / "bench.png", figure(found))
     return found
+
+
+def _before(path: pathlib.Path, found: dict[str, Any]) -> dict[str, Rows]:
+    """The parts that were measured earlier, if by the same versions on the same device."""
+    old = json.loads(path.read_text()) if path.exists() else {}
+    is_same = all(old.get(name) == found[name] for name in ("device", "versions", "precision"))
+    return {name: old.get(name, []) if is_same else [] for name in PARTS}
 
 
 def rates(precision: str | None) -> dict[str, float]:

@@ -81,8 +81,8 @@ def moves_kernel(
     The arrays are those of `MoveInputs` and `Moves` with a leading lane axis, and `halves` the float16 weights:
     w2's high and low pieces, w1, w3. N, T, L leapfrogs, E, H and D are the true sizes, NOISE, WIDTH and LATENT
     the padded ones of E, H and D. ADAPTED, RATE and TARGET are an `Adaptation`. HELD and RESIDENT say where w2
-    is: see `Tiling`. `counters` starts at 0: how many programs have started, then for each lane and adapted move
-    how many have made it.
+    is: see `Tiling`. `counters` starts at 0: how many programs have started, then for each lane and adapted
+    move how many have made it.
     """
     PROGRAMS: tl.constexpr = (N + ROWS - 1) // ROWS
     number = tl.program_id(0)
