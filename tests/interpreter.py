@@ -38,7 +38,10 @@ def interpret(lanes, num_leapfrog, adaptation=None, *, energy="f16x3", tiling=No
 
 
 def interpret_call(call: KernelCall, arrived=None) -> Moves:
-    """Programs run one after the other. So one that waits for others must find them `arrived`, and runs alone."""
+    """One program after the other.
+
+    So one that waits for others must find them `arrived`, and runs alone.
+    """
     arrays = [np.array(array) for array in call.arrays]
     outputs = [np.full(out.shape, np.nan, np.float32) for out in call.out_shape[:-1]]
     arrivals = np.zeros(call.out_shape[-1].shape, np.int32) if arrived is None else arrived

@@ -1,8 +1,8 @@
 """All moves of HMC chains with a collapsed density in one GPU launch: the paper's logistic regression.
 
-The rules of `moves` hold: forces of float16 products, which cost acceptance and never exactness, and one accurate
-forward pass a move for the energy. Here a gradient takes five products with 200 KB of weights, too many for shared
-memory. So they come from L1 and L2, and the kernel is as fast as these.
+The rules of `moves` hold: forces of float16 products, which cost acceptance and never exactness, and one
+accurate forward pass a move for the energy. Here a gradient takes five products, with 320 KB of weights: too
+many for shared memory. So they come from L1 and L2, and the kernel is as fast as these.
 
 A program runs eight chains, the least that the tensor cores take; fewer take as long.
 """
@@ -63,8 +63,8 @@ def collapsed_moves(
 ) -> Moves:
     """`reference_moves` of one lane in one launch, without derivatives.
 
-    As `fused_moves` under `jax.vmap`, for values beyond float16's range, and for adapted steps: up to eight chains
-    are one program, which waits for none.
+    As `fused_moves` under `jax.vmap`, for values beyond float16's range, and for adapted steps: up to eight
+    chains are one program, which waits for none.
 
     Args:
         inputs: one lane, float32.

@@ -1,4 +1,4 @@
-"""How the fused kernels are launched: lanes folded into one launch, programs that wait for each other or must not."""
+"""How the fused kernels are launched: all lanes at once, with programs that may wait for each other or not."""
 
 import importlib.util
 import itertools

@@ -1,9 +1,9 @@
 """The Triton program behind `collapsed_moves`. Importing this module needs Triton.
 
-As in `triton_moves`, tiles are (features, chains), and each of the G warps has its own features. But no weight is in
-shared memory: the host has put every 16 x 16 tile of every matrix into the order in which the threads of a warp
-hold a left factor of the tensor cores. So a tile is one read of 16 bytes a thread, out of L1 or L2, and some tiles
-stay in registers. Shared memory only passes activations between the warps.
+As in `triton_moves`, tiles are (features, chains), and each of the G warps has its own features. But no weight
+is in shared memory: the host has put every 16 x 16 tile of every matrix into the order in which the threads of a
+warp hold a left factor of the tensor cores. So a tile is one read of 16 bytes a thread, out of L1 or L2, and some
+tiles stay in registers. Shared memory only passes activations between the warps.
 """
 
 from typing import no_type_check
@@ -134,10 +134,12 @@ def collapsed_kernel(
 ):
     """T moves of ROWS chains of one lane; program (lane, tile of chains).
 
-    The arrays are those of `CollapsedInputs` and `Moves` with a leading lane axis, but for the matrices: `halves` has
-    their float16 pieces, the Gram matrix's divided by unscale², in the order of `packed`: high pieces of w1, w2, gram,
-    w2ᵀ, w1ᵀ, low pieces of w1, w2, gram. N, T, L leapfrogs, E and H are the true sizes; ADAPTED, RATE and TARGET an
-    `Adaptation`; `arrivals`, (lanes, ADAPTED), starts at 0. For the others see `CollapsedTiling`.
+    The arrays are those of `CollapsedInputs` and `Moves` with a leading lane axis, but for two: `vectors` has the
+    biases, the origin and the slope / unscale in the order of `sums`, for each program; `halves` the matrices'
+    float16 pieces, the Gram matrix's divided by unscale², in the order of `packed`: high pieces of w1, w2, gram,
+    w2ᵀ, w1ᵀ, low pieces of w1, w2, gram. N, T, L leapfrogs, E and H are the true sizes; ADAPTED, RATE and TARGET
+    an `Adaptation`; `arrivals`, (lanes, ADAPTED), starts at 0. For the others see `CollapsedTiling`; BLOCKS is
+    the number of tiles a warp has of 16 units each.
     """
     U: tl.constexpr = 16 * BLOCKS
     WIDE: tl.constexpr = (H + STEP - 1) // STEP
@@ -180,7 +182,7 @@ def collapsed_kernel(
         for leapfrog in range(L if is_move else 1):
             # The last forward pass is accurate, for the energy; the force there is that of its activations.
             is_last = (leapfrog == L - 1) | (move < 0)
-            # Adds 0. Without it Triton would read all weights before the loop, into registers that do not exist.
+            # Adds 0. Without it Triton would read all weights before the loop, into more registers than there are.
             w1 = halves + leapfrog // NEVER * TILE
             w2 = w1 + SIZE1
             gram = w2 + SIZE2

@@ -1,4 +1,4 @@
-"""How the fused kernels end a move: who accepts, what is written, how the step changes. Importing it needs Triton."""
+"""How the fused kernels end a move: who accepts, how the step changes. Importing this module needs Triton."""
 
 from typing import no_type_check
 
