@@ -42,7 +42,10 @@ def layers(inputs, eps, product):
 
 
 def collapsed_force(inputs, rounded=float16):
-    """In the kernel's order and scale, the factors of every product rounded, at an end those behind the energy."""
+    """In the kernel's order and scale, the factors of every product rounded.
+
+    At an end of a trajectory those of the backward pass alone are.
+    """
     product = lambda x, weight: rounded(x) @ rounded(weight)
     unscale = _unscale(inputs.gram[None])[0]
 

@@ -39,11 +39,13 @@ class CollapsedTiling(NamedTuple):
         num_warps: 8 or 16.
         held_first: steps of 16 columns of w1 that stay in registers.
         held_second: the same of w2.
+        cache: where the other steps of w1 and w2 come from: "", L1, or ".cg", L2, which leaves L1 to the rest.
     """
 
     num_warps: int = 8
     held_first: int = 0
     held_second: int = 6
+    cache: str = ""
 
 
 def collapsed_misfit(noise_dim: int, width: int) -> str:
@@ -101,6 +103,7 @@ def kernel_call(
         "BLOCKS": blocks,
         "HELD_FIRST": min(tiling.held_first, -(-noise_dim // TILE)),
         "HELD_SECOND": min(tiling.held_second, -(-width // TILE)),
+        "CACHE": tiling.cache,
         "G": tiling.num_warps,
     }
     unscale = _unscale(lanes.gram)

@@ -1,9 +1,9 @@
 """The Triton program behind `collapsed_moves`. Importing this module needs Triton.
 
 As in `triton_moves`, tiles are (features, chains), and each of the G warps has its own features. But no weight
-is in shared memory: the host has put every 16 x 16 tile of every matrix into the order in which the threads of a
-warp hold a left factor of the tensor cores. So a tile is one read of 16 bytes a thread, out of L1 or L2, and some
-tiles stay in registers. Shared memory only passes activations between the warps.
+is in shared memory: the host has put every 16 x 16 tile of every matrix into the order in which the threads of
+a warp hold a left factor of the tensor cores. So a tile is one read of 16 bytes a thread, out of L1 or L2, and
+some tiles stay in registers. Shared memory only passes activations between the warps.
 """
 
 from typing import no_type_check
@@ -72,19 +72,14 @@ def steps_of(
 @triton.jit
 @no_type_check
 def correction(
-    high,
-    low,
-    inputs_high,
-    inputs_low,
-    zeros,
-    NUM: tl.constexpr,
-    SIZE: tl.constexpr,
-    G: tl.constexpr,
-    BLOCKS: tl.constexpr,
+    high, low, x, x_steps, zeros, NUM: tl.constexpr, SIZE: tl.constexpr, G: tl.constexpr, BLOCKS: tl.constexpr
 ):
-    """What a product of high pieces lacks. Energies alone use the low pieces: L1 is not for them."""
-    small = product(steps_of(low, 0, NUM, SIZE, G, BLOCKS, ".cg"), inputs_high, zeros, NUM)
-    return product(steps_of(high, 0, NUM, SIZE, G, BLOCKS, ""), inputs_low, small, NUM) * (1.0 / SCALE)
+    """What a product of the high pieces lacks. Energies alone use the low pieces: L1 is not for them.
+
+    Takes the high steps of the weights, the address of the low ones, the input and its high steps.
+    """
+    small = product(steps_of(low, 0, NUM, SIZE, G, BLOCKS, ".cg"), x_steps, zeros, NUM)
+    return product(high, unit_steps(pieces(x)[1]), small, NUM) * (1.0 / SCALE)
 
 
 @triton.jit
@@ -130,16 +125,17 @@ def collapsed_kernel(
     BLOCKS: tl.constexpr,
     HELD_FIRST: tl.constexpr,
     HELD_SECOND: tl.constexpr,
+    CACHE: tl.constexpr,
     G: tl.constexpr,
 ):
     """T moves of ROWS chains of one lane; program (lane, tile of chains).
 
-    The arrays are those of `CollapsedInputs` and `Moves` with a leading lane axis, but for two: `vectors` has the
-    biases, the origin and the slope / unscale in the order of `sums`, for each program; `halves` the matrices'
-    float16 pieces, the Gram matrix's divided by unscale², in the order of `packed`: high pieces of w1, w2, gram,
-    w2ᵀ, w1ᵀ, low pieces of w1, w2, gram. N, T, L leapfrogs, E and H are the true sizes; ADAPTED, RATE and TARGET
-    an `Adaptation`; `arrivals`, (lanes, ADAPTED), starts at 0. For the others see `CollapsedTiling`; BLOCKS is
-    the number of tiles a warp has of 16 units each.
+    The arrays are those of `CollapsedInputs` and `Moves` with a leading lane axis, but for two: `vectors` has
+    the biases, the origin and the slope / unscale in the order of `sums`, for each program; `halves` the
+    matrices' float16 pieces, the Gram matrix's divided by unscale², in the order of `packed`: high pieces of
+    w1, w2, gram, w2ᵀ, w1ᵀ, low pieces of w1, w2, gram. N, T, L leapfrogs, E and H are the true sizes; ADAPTED,
+    RATE and TARGET an `Adaptation`; `arrivals`, (lanes, ADAPTED), starts at 0. A warp has BLOCKS tiles of 16
+    units. For the others see `CollapsedTiling`.
     """
     U: tl.constexpr = 16 * BLOCKS
     WIDE: tl.constexpr = (H + STEP - 1) // STEP
@@ -182,7 +178,7 @@ def collapsed_kernel(
         for leapfrog in range(L if is_move else 1):
             # The last forward pass is accurate, for the energy; the force there is that of its activations.
             is_last = (leapfrog == L - 1) | (move < 0)
-            # Adds 0. Without it Triton would read all weights before the loop, into more registers than there are.
+            # Adds 0. Without it Triton would read all weights before the loop, and keep them in registers.
             w1 = halves + leapfrog // NEVER * TILE
             w2 = w1 + SIZE1
             gram = w2 + SIZE2
@@ -197,27 +193,27 @@ def collapsed_kernel(
             # The weights of a product do not wait for its input, so their reads begin before it is passed on.
             first_bias = vectors + leapfrog // NEVER * TILE
             first = sums(first_bias, here, ROWS, G, BLOCKS)
-            weights = w1_held + steps_of(w1, HELD_FIRST, NARROW, H, G, BLOCKS, "")
-            end_high, end_low = pieces(end)
-            inputs = unit_steps(end_high)
+            weights = w1_held + steps_of(w1, HELD_FIRST, NARROW, H, G, BLOCKS, CACHE)
+            inputs = unit_steps(end.to(tl.float16))
             first = product(weights, inputs, first, NARROW)
             if is_last:
-                first += correction(w1, w1_low, inputs, unit_steps(end_low), zeros, NARROW, H, G, BLOCKS)
+                high = w1_held + steps_of(w1, HELD_FIRST, NARROW, H, G, BLOCKS, CACHE)
+                first += correction(high, w1_low, end, inputs, zeros, NARROW, H, G, BLOCKS)
             second = sums(first_bias + SIZE_SUMS, here, ROWS, G, BLOCKS)
-            weights = w2_held + steps_of(w2, HELD_SECOND, WIDE, H, G, BLOCKS, "")
-            first_high, first_low = pieces(relu(first))
-            inputs = unit_steps(first_high)
+            weights = w2_held + steps_of(w2, HELD_SECOND, WIDE, H, G, BLOCKS, CACHE)
+            inputs = unit_steps(relu(first).to(tl.float16))
             second = product(weights, inputs, second, WIDE)
             if is_last:
-                second += correction(w2, w2_low, inputs, unit_steps(first_low), zeros, WIDE, H, G, BLOCKS)
+                high = w2_held + steps_of(w2, HELD_SECOND, WIDE, H, G, BLOCKS, CACHE)
+                second += correction(high, w2_low, relu(first), inputs, zeros, WIDE, H, G, BLOCKS)
             change = relu(second) - sums(first_bias + 2 * SIZE_SUMS, here, ROWS, G, BLOCKS)
             along = sums(first_bias + 3 * SIZE_SUMS, here, ROWS, G, BLOCKS)
             weights = steps_of(gram, 0, WIDE, H, G, BLOCKS, "")
-            change_high, change_low = pieces(change)
-            inputs = unit_steps(change_high)
+            inputs = unit_steps(change.to(tl.float16))
             bent = product(weights, inputs, zeros, WIDE)
             if is_last:
-                bent += correction(gram, gram_low, inputs, unit_steps(change_low), zeros, WIDE, H, G, BLOCKS)
+                high = steps_of(gram, 0, WIDE, H, G, BLOCKS, "")
+                bent += correction(high, gram_low, change, inputs, zeros, WIDE, H, G, BLOCKS)
                 place = scale * change * (along - 0.5 * scale * bent)
             weights = steps_of(w2_back, 0, WIDE, H, G, BLOCKS, "")
             back = tl.where(second > 0, along - scale * bent, 0.0)
