@@ -79,7 +79,7 @@ def test_steps_follow_the_acceptance_of_all_programs(num_lanes, num_chains, getk
 
 def test_moments_stay_exact_and_the_energies_see_to_it(getkey):
     """Of chains that start in the joint of (ε, z), at a step with many rejections; without them they drift."""
-    inputs = make_collapsed(getkey(), (3, 20_000, 4, 60, 100), 0.08)
+    inputs = make_collapsed(getkey(), (3, 20_000, 4, 60, 100), 0.22)
     run = jax.jit(lambda inputs: kernels.collapsed_moves(inputs, 3))
     made = run(inputs)
     exact = np.concatenate([np.zeros(4), np.ones(8)])
