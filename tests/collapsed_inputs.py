@@ -42,18 +42,15 @@ def layers(inputs, eps, product):
 
 
 def collapsed_force(inputs, rounded=float16):
-    """In the kernel's order and scale, the factors of every product rounded.
-
-    At an end of a trajectory those of the backward pass alone are.
-    """
+    """In the kernel's order and scale, the factors of the backward pass rounded."""
     product = lambda x, weight: rounded(x) @ rounded(weight)
     unscale = _unscale(inputs.gram[None])[0]
 
     def force(eps, is_end):
-        forward = jnp.matmul if is_end else product
-        first, second = layers(inputs, eps, forward)
-        bent = forward(jax.nn.relu(second) - inputs.origin, inputs.gram / unscale**2)
-        back = jnp.where(second > 0, inputs.slope / unscale - unscale * bent, 0.0)
+        del is_end
+        first, second = layers(inputs, eps, jnp.matmul)
+        bent = (jax.nn.relu(second) - inputs.origin) @ inputs.gram
+        back = jnp.where(second > 0, (inputs.slope - bent) / unscale, 0.0)
         back = jnp.where(first > 0, product(back, inputs.w2), 0.0)
         return product(back, inputs.w1) * unscale - eps
 

@@ -1,8 +1,13 @@
 """All moves of HMC chains with a collapsed density in one GPU launch: the paper's logistic regression.
 
-The rules of `moves` hold: forces of float16 products, which cost acceptance and never exactness, and one
-accurate forward pass a move for the energy. Here a gradient takes five products, with 320 KB of weights: too
-many for shared memory. So they come from L1 and L2, and the kernel is as fast as these.
+As in `moves`, the error of a force costs acceptance, never exactness, if it is a function of the position.
+But here thousands of outputs see the features: an error of 11 bits in these makes forces noise where the
+density is sharp, and with one in the Gram matrix the force would depend on the origin, so on where a chain
+began. So the forward passes and the product with the Gram matrix are accurate in every leapfrog, of two float16
+pieces a factor; they give the energies as well. Float16 is enough for the backward pass, whose error is relative.
+
+A gradient takes eight matrices, 520 KB: too much for shared memory. So they come from registers, L1 and L2, and
+the kernel is as fast as these.
 
 A program runs eight chains, the least that the tensor cores take; fewer take as long.
 """
@@ -40,12 +45,14 @@ class CollapsedTiling(NamedTuple):
         held_first: steps of 16 columns of w1 that stay in registers.
         held_second: the same of w2.
         cache: where the other steps of w1 and w2 come from: "", L1, or ".cg", L2, which leaves L1 to the rest.
+        cache_low: the same for all low pieces.
     """
 
     num_warps: int = 8
     held_first: int = 0
-    held_second: int = 6
+    held_second: int = 0
     cache: str = ""
+    cache_low: str = ".cg"
 
 
 def collapsed_misfit(noise_dim: int, width: int) -> str:
@@ -104,6 +111,7 @@ def kernel_call(
         "HELD_FIRST": min(tiling.held_first, -(-noise_dim // TILE)),
         "HELD_SECOND": min(tiling.held_second, -(-width // TILE)),
         "CACHE": tiling.cache,
+        "CACHE_LOW": tiling.cache_low,
         "G": tiling.num_warps,
     }
     unscale = _unscale(lanes.gram)

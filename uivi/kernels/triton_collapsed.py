@@ -12,7 +12,7 @@ import triton  # pyright: ignore[reportMissingImports]
 import triton.language as tl  # pyright: ignore[reportMissingImports]
 
 from uivi.kernels.triton_decisions import ARRIVED, changed_step, decide, record
-from uivi.kernels.triton_network import SCALE, STEP, add_pairs, pieces, product, relu, tile, unit_steps
+from uivi.kernels.triton_network import SCALE, STEP, add_pairs, pieces, product, relu, spread, tile, unit_steps
 
 TILE = tl.constexpr(256)
 """Elements of a 16 x 16 tile."""
@@ -71,15 +71,29 @@ def steps_of(
 
 @triton.jit
 @no_type_check
-def correction(
-    high, low, x, x_steps, zeros, NUM: tl.constexpr, SIZE: tl.constexpr, G: tl.constexpr, BLOCKS: tl.constexpr
+def accurate(
+    high,
+    low,
+    x,
+    start,
+    zeros,
+    NUM: tl.constexpr,
+    SIZE: tl.constexpr,
+    G: tl.constexpr,
+    BLOCKS: tl.constexpr,
+    CACHE: tl.constexpr,
 ):
-    """What a product of the high pieces lacks. Energies alone use the low pieces: L1 is not for them.
-
-    Takes the high steps of the weights, the address of the low ones, the input and its high steps.
-    """
-    small = product(steps_of(low, 0, NUM, SIZE, G, BLOCKS, ".cg"), x_steps, zeros, NUM)
-    return product(high, unit_steps(pieces(x)[1]), small, NUM) * (1.0 / SCALE)
+    """Start + weight x with float32's accuracy but for its last bits; `high` are steps, `low` an address."""
+    x_high, x_low = pieces(x)
+    high_steps, low_steps = unit_steps(x_high), unit_steps(x_low)
+    whole, left, right = start, zeros, zeros
+    for k in tl.static_range(NUM):
+        # Low pieces are read here: there are no registers to keep them in while the input is passed on.
+        weight = packed(low + k * (G * BLOCKS * TILE), SIZE, G, BLOCKS, CACHE)
+        whole = spread(high[k], high_steps[k], whole)
+        left = spread(high[k], low_steps[k], left)
+        right = spread(weight, high_steps[k], right)
+    return whole + (left + right) * (1.0 / SCALE)
 
 
 @triton.jit
@@ -126,6 +140,7 @@ def collapsed_kernel(
     HELD_FIRST: tl.constexpr,
     HELD_SECOND: tl.constexpr,
     CACHE: tl.constexpr,
+    CACHE_LOW: tl.constexpr,
     G: tl.constexpr,
 ):
     """T moves of ROWS chains of one lane; program (lane, tile of chains).
@@ -176,8 +191,6 @@ def collapsed_kernel(
         h = tl.where(is_move, step_size, 0.0)
         end, momentum, end_force, place = x, start, force, zeros
         for leapfrog in range(L if is_move else 1):
-            # The last forward pass is accurate, for the energy; the force there is that of its activations.
-            is_last = (leapfrog == L - 1) | (move < 0)
             # Adds 0. Without it Triton would read all weights before the loop, and keep them in registers.
             w1 = halves + leapfrog // NEVER * TILE
             w2 = w1 + SIZE1
@@ -191,32 +204,20 @@ def collapsed_kernel(
             end += h * momentum
 
             # The weights of a product do not wait for its input, so their reads begin before it is passed on.
-            first_bias = vectors + leapfrog // NEVER * TILE
-            first = sums(first_bias, here, ROWS, G, BLOCKS)
+            biases = vectors + leapfrog // NEVER * TILE
+            first = sums(biases, here, ROWS, G, BLOCKS)
             weights = w1_held + steps_of(w1, HELD_FIRST, NARROW, H, G, BLOCKS, CACHE)
-            inputs = unit_steps(end.to(tl.float16))
-            first = product(weights, inputs, first, NARROW)
-            if is_last:
-                high = w1_held + steps_of(w1, HELD_FIRST, NARROW, H, G, BLOCKS, CACHE)
-                first += correction(high, w1_low, end, inputs, zeros, NARROW, H, G, BLOCKS)
-            second = sums(first_bias + SIZE_SUMS, here, ROWS, G, BLOCKS)
+            first = accurate(weights, w1_low, end, first, zeros, NARROW, H, G, BLOCKS, CACHE_LOW)
+            second = sums(biases + SIZE_SUMS, here, ROWS, G, BLOCKS)
             weights = w2_held + steps_of(w2, HELD_SECOND, WIDE, H, G, BLOCKS, CACHE)
-            inputs = unit_steps(relu(first).to(tl.float16))
-            second = product(weights, inputs, second, WIDE)
-            if is_last:
-                high = w2_held + steps_of(w2, HELD_SECOND, WIDE, H, G, BLOCKS, CACHE)
-                second += correction(high, w2_low, relu(first), inputs, zeros, WIDE, H, G, BLOCKS)
-            change = relu(second) - sums(first_bias + 2 * SIZE_SUMS, here, ROWS, G, BLOCKS)
-            along = sums(first_bias + 3 * SIZE_SUMS, here, ROWS, G, BLOCKS)
+            second = accurate(weights, w2_low, relu(first), second, zeros, WIDE, H, G, BLOCKS, CACHE_LOW)
+            change = relu(second) - sums(biases + 2 * SIZE_SUMS, here, ROWS, G, BLOCKS)
+            along = sums(biases + 3 * SIZE_SUMS, here, ROWS, G, BLOCKS)
             weights = steps_of(gram, 0, WIDE, H, G, BLOCKS, "")
-            inputs = unit_steps(change.to(tl.float16))
-            bent = product(weights, inputs, zeros, WIDE)
-            if is_last:
-                high = steps_of(gram, 0, WIDE, H, G, BLOCKS, "")
-                bent += correction(high, gram_low, change, inputs, zeros, WIDE, H, G, BLOCKS)
-                place = scale * change * (along - 0.5 * scale * bent)
+            bent = scale * accurate(weights, gram_low, change, zeros, zeros, WIDE, H, G, BLOCKS, CACHE_LOW)
+            place = scale * change * (along - 0.5 * bent)
             weights = steps_of(w2_back, 0, WIDE, H, G, BLOCKS, "")
-            back = tl.where(second > 0, along - scale * bent, 0.0)
+            back = tl.where(second > 0, along - bent, 0.0)
             back = product(weights, unit_steps(back.to(tl.float16)), zeros, WIDE)
             weights = steps_of(w1_back, 0, WIDE, E, G, 1, "")
             back = tl.where(first > 0, back, 0.0)
