@@ -70,7 +70,8 @@ def test_energies_have_the_accuracy_of_float32(getkey):
     visible = (expected.probability > 0.01) & (expected.probability < 1)
     assert np.sum(visible) >= 4
     gap = np.abs(np.log(moves.probability[visible]) - np.log(expected.probability[visible]))
-    assert np.max(gap) < 5e-3
+    assert np.median(gap) < 3e-3
+    assert np.max(gap) < 2e-2
 
 
 @needs_triton

@@ -92,7 +92,7 @@ def test_moments_stay_exact_and_the_energies_see_to_it(getkey):
 def test_the_papers_regression_uses_it_and_moves_like_plain_hmc(getkey):
     """Without being asked. One move from the same draws with the same keys, in nearly all chains."""
     family = regression.paper_family(getkey(), 7850)
-    pairs, key, step = draw_pairs(getkey(), family, 32), getkey(), 2e-4
+    pairs, key, step = draw_pairs(getkey(), family, 32), getkey(), 1e-3
     text = lambda sampler: str(jax.make_jaxpr(functools.partial(run, sampler))(pairs))
 
     def run(sampler, draws):
@@ -105,4 +105,5 @@ def test_the_papers_regression_uses_it_and_moves_like_plain_hmc(getkey):
     expected = np.asarray(jax.jit(functools.partial(run, plain))(pairs))
     assert np.any(moved != np.asarray(pairs.eps))
     gaps = np.median(np.abs(moved - expected), 1) / np.median(np.abs(expected - np.asarray(pairs.eps)))
-    assert np.mean(gaps < 0.05) > 0.9
+    # The forces make up some 0.2 of the way.
+    assert np.mean(gaps < 0.01) > 0.9

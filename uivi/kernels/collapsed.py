@@ -4,7 +4,7 @@ As in `moves`, the error of a force costs acceptance, never exactness, if it is 
 But here thousands of outputs see the features: an error of 11 bits in these makes forces noise where the
 density is sharp, and with one in the Gram matrix the force would depend on the origin, so on where a chain
 began. So the forward passes and the product with the Gram matrix are accurate in every leapfrog, of two float16
-pieces a factor; they give the energies as well. Float16 is enough for the backward pass, whose error is relative.
+pieces a factor; they give the energies as well. Float16 is enough for the backward pass: its error is relative.
 
 A gradient takes eight matrices, 520 KB: too much for shared memory. So they come from registers, L1 and L2, and
 the kernel is as fast as these.
