@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from uivi.kernels import Moves
+from uivi.kernels.launch import KernelCall
 from uivi.kernels.moves import kernel_call
 
 # Triton decides at its import whether to interpret.
@@ -32,19 +33,21 @@ class Pointer:
 
 
 def interpret(lanes, num_leapfrog, adaptation=None, *, energy="f16x3", tiling=None, arrived=None) -> Moves:
-    """Runs `moves_kernel` on inputs with a lane axis.
+    """Runs `moves_kernel` on inputs with a lane axis."""
+    return interpret_call(kernel_call(lanes, num_leapfrog, adaptation, energy, tiling), arrived)
 
-    Programs run one after the other. So if they wait, only the first runs, and must find the others `arrived`.
+
+def interpret_call(call: KernelCall, arrived=None) -> Moves:
+    """One program after the other.
+
+    So if they wait, only the first runs, and must find the others `arrived`.
     """
-    from uivi.kernels.triton_moves import moves_kernel
-
-    call = kernel_call(lanes, num_leapfrog, adaptation, energy, tiling)
     arrays = [np.array(array) for array in call.arrays]
     outputs = [np.full(out.shape, np.nan, np.float32) for out in call.out_shape[:-1]]
     counters = np.zeros(call.out_shape[-1].shape, np.int32) if arrived is None else arrived
     grid = call.grid if arrived is None else (1,)
     with np.errstate(all="ignore"):
-        moves_kernel[grid](*map(Pointer, [*arrays, *outputs, counters]), **call.constants)
+        call.program()[grid](*map(Pointer, [*arrays, *outputs, counters]), **call.constants)
     return Moves(*outputs)
 
 

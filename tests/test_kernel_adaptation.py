@@ -8,7 +8,7 @@ import pytest
 from tests.interpreter import assert_same, interpret, needs_triton
 from tests.kernel_inputs import make_inputs, rounded_force
 from uivi.kernels import Adaptation, MoveInputs, Moves, fused_moves, reference_moves
-from uivi.kernels import moves as moves_module
+from uivi.kernels import launch as launch_module
 
 RULE = Adaptation(2, rate=0.5, target=0.9)
 
@@ -73,7 +73,7 @@ def launches(monkeypatch):
         rule = Adaptation(*(call.constants[name] for name in ("ADAPTED", "RATE", "TARGET")))
         return jax.vmap(lambda inputs: reference_moves(inputs, 2, rule))(MoveInputs(*call.arrays[:-1]))
 
-    monkeypatch.setattr(moves_module, "_launch", launch)
+    monkeypatch.setattr(launch_module, "launch", launch)
     return made
 
 
@@ -83,7 +83,7 @@ def launches(monkeypatch):
 def test_too_many_programs_take_a_launch_for_each_adapted_move(
     num_adapted, sizes, launches, monkeypatch, getkey
 ):
-    monkeypatch.setattr(moves_module, "MOST_WAITING", 1)
+    monkeypatch.setattr(launch_module, "MOST_WAITING", 1)
     lanes, rule = adapted_lanes(getkey(), 18)[0], RULE._replace(num_moves=num_adapted)
     moves = jax.vmap(lambda inputs: fused_moves(inputs, 2, rule))(lanes)
     made = [call.constants for call in launches[-len(sizes) :]]

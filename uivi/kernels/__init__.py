@@ -1,14 +1,20 @@
 """Fused GPU kernels. Importing this package needs neither Triton nor a GPU."""
 
-from uivi.kernels.moves import Tiling, fused_moves, is_available, misfit
+from uivi.kernels.collapsed import CollapsedTiling, collapsed_misfit, collapsed_moves
+from uivi.kernels.launch import is_available
+from uivi.kernels.moves import Tiling, fused_moves, misfit
 from uivi.kernels.reference import log_density, reference_moves
-from uivi.kernels.types import Adaptation, MoveInputs, Moves
+from uivi.kernels.types import Adaptation, CollapsedInputs, MoveInputs, Moves
 
 __all__ = [
     "Adaptation",
+    "CollapsedInputs",
+    "CollapsedTiling",
     "MoveInputs",
     "Moves",
     "Tiling",
+    "collapsed_misfit",
+    "collapsed_moves",
     "fused_moves",
     "is_available",
     "log_density",

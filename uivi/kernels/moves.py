@@ -9,30 +9,31 @@ same place goes back from it: so the ends of a trajectory have another force fie
 whichever end it starts from, and it stays reversible.
 """
 
-import importlib.util
-import itertools
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float
 
 from uivi import _checks
+from uivi.kernels.launch import (
+    MOST_WAITING,
+    NUM_PROCESSORS,
+    KernelCall,
+    check_shapes,
+    check_types,
+    float16_pieces,
+    launches,
+    outputs,
+    over_lanes,
+)
 from uivi.kernels.types import Adaptation, MoveInputs, Moves
 
 ENERGIES = ("f16x3", "tf32x3")
-LOW_SCALE = 2048.0
-"""Of the weights' low pieces: `SCALE` of `triton_network`."""
 STEP = 16
 """Units a step of a product with w2: `STEP` of `triton_network`."""
 MOST = {"E": 64, "D": 64, "H": 256}
 """The largest sizes that fit on the chip; `misfit` has the whole rule."""
-NUM_PROCESSORS = 132
-"""Of an H100 or H200. Each holds one program at a time."""
-MOST_WAITING = NUM_PROCESSORS // 2
-"""Programs that may wait for each other: all of a lane must run at once, beside those of another launch."""
 SHARED_MEMORY = 227 * 1024
 """Bytes a program."""
 NUM_STAGES = 3
@@ -55,27 +56,6 @@ class Tiling(NamedTuple):
     held: int
     resident: int
     num_warps: int = 8
-
-
-class KernelCall(NamedTuple):
-    """A launch of `moves_kernel`: its arrays in order, its outputs, its grid and its constants.
-
-    The last output is for the kernel's own use, and must be zero before it.
-    """
-
-    arrays: tuple[jax.Array, ...]
-    out_shape: tuple[jax.ShapeDtypeStruct, ...]
-    grid: tuple[int]
-    constants: dict[str, Any]
-    tiling: Tiling
-
-
-def is_available() -> bool:
-    """Whether this process can run `fused_moves`: a Hopper GPU (H100, H200), Triton and jax-triton."""
-    if jax.default_backend() != "gpu":
-        return False
-    has_packages = all(importlib.util.find_spec(name) for name in ("triton", "jax_triton"))
-    return has_packages and str(getattr(jax.devices()[0], "compute_capability", "")).startswith("9.")
 
 
 def misfit(noise_dim: int, latent_dim: int, width: int) -> str:
@@ -114,29 +94,9 @@ def fused_moves(
     """
     _check(inputs, num_leapfrog, energy)
     call = lambda lanes, adaptation: kernel_call(lanes, num_leapfrog, adaptation, energy, tiling)
-    run = over_lanes(lambda lanes: _launches(call, lanes, adaptation))
+    run = over_lanes(lambda lanes: launches(call, lanes, adaptation))
     moves = run(jax.tree.map(lambda array: array[None], inputs))
     return jax.tree.map(lambda array: array[0], moves)
-
-
-def over_lanes(launch: Callable[[MoveInputs], Moves]) -> Callable[[MoveInputs], Moves]:
-    """`launch` takes and returns arrays with a leading lane axis, to which `jax.vmap` now adds its lanes."""
-
-    @custom_vmap
-    def run(lanes):
-        return launch(lanes)
-
-    @run.def_vmap
-    def _fold(axis_size, is_batched, lanes):
-        def fold(array, batched):
-            array = array if batched else jnp.broadcast_to(array[None], (axis_size, *array.shape))
-            return array.reshape(-1, *array.shape[2:])
-
-        moves = run(jax.tree.map(fold, lanes, is_batched[0]))
-        unfolded = jax.tree.map(lambda array: array.reshape(axis_size, -1, *array.shape[1:]), moves)
-        return unfolded, jax.tree.map(lambda _: True, moves)
-
-    return run
 
 
 def kernel_call(
@@ -167,58 +127,19 @@ def kernel_call(
         "ENERGY": energy,
     }
     arrays = (*lanes, _halves(lanes))
-    positions = jax.ShapeDtypeStruct(lanes.momenta.shape, jnp.float32)
-    scalars = jax.ShapeDtypeStruct(lanes.uniforms.shape, jnp.float32)
-    steps = jax.ShapeDtypeStruct((num_lanes, num_moves), jnp.float32)
-    counters = jax.ShapeDtypeStruct((1 + num_lanes * adapted,), jnp.int32)
     grid = (num_lanes * -(-num_chains // tiling.rows),)
-    out_shape = (positions, scalars, scalars, scalars, steps, counters)
-    return KernelCall(arrays, out_shape, grid, constants, tiling)
+    return KernelCall(arrays, outputs(lanes, adapted), grid, constants, tiling, _program, NUM_STAGES)
 
 
-def _launches(call: Callable[..., KernelCall], lanes: MoveInputs, adaptation: Adaptation | None) -> Moves:
-    """One launch, or one for each adapted move and one for the rest if a lane's programs must not wait."""
-    whole = call(lanes, adaptation)
-    if not adaptation or whole.grid[0] // lanes.momenta.shape[0] <= MOST_WAITING:
-        return _launch(whole)
-    num_moves = lanes.momenta.shape[1]
-    num_adapted = min(adaptation.num_moves, num_moves)
-    made = []
-    for first, last in itertools.pairwise(sorted({*range(num_adapted + 1), num_moves})):
-        part = lanes._replace(momenta=lanes.momenta[:, first:last], uniforms=lanes.uniforms[:, first:last])
-        moves = _launch(call(part, None))
-        if first < num_adapted:
-            step = jax.vmap(adaptation.after)(lanes.step, jnp.mean(moves.accepted, (1, 2)))
-            moves = moves._replace(step=step[:, None])
-        made.append(moves)
-        lanes = lanes._replace(eps=moves.eps[:, -1], step=moves.step[:, -1])
-    return jax.tree.map(lambda *parts: jnp.concatenate(parts, 1), *made)
-
-
-def _launch(call: KernelCall) -> Moves:
-    import jax_triton  # pyright: ignore[reportMissingImports]
-
+def _program():
     from uivi.kernels.triton_moves import moves_kernel
 
-    outputs = jax_triton.triton_call(
-        *call.arrays,
-        kernel=moves_kernel,
-        out_shape=call.out_shape,
-        grid=call.grid,
-        name="uivi_moves",
-        num_warps=call.tiling.num_warps,
-        num_stages=NUM_STAGES,
-        zeroed_outputs=(len(call.out_shape) - 1,) if call.constants["ADAPTED"] else (),
-        **call.constants,
-    )
-    return Moves(*outputs[:-1])
+    return moves_kernel
 
 
 def _halves(lanes: MoveInputs) -> Float[Array, "L P"]:
     """The float16 weights of each lane: two pieces of w2 = high + low / LOW_SCALE, to 22 bits; w1; w3."""
-    # XLA may drop a cast to float16 and back; it must keep this.
-    high = jax.lax.reduce_precision(lanes.w2, exponent_bits=5, mantissa_bits=10)
-    parts = (high, (lanes.w2 - high) * LOW_SCALE, lanes.w1, lanes.w3)
+    parts = (*float16_pieces(lanes.w2), lanes.w1, lanes.w3)
     return jnp.concatenate([part.reshape(part.shape[0], -1) for part in parts], 1).astype(jnp.float16)
 
 
@@ -253,9 +174,7 @@ def _padded(size: int, least: int = STEP) -> int:
 def _check(inputs: MoveInputs, num_leapfrog: int, energy: str) -> None:
     _checks.positive_int("num_leapfrog", num_leapfrog)
     _checks.known_name("energy", energy, ENERGIES)
-    for name, array in inputs._asdict().items():
-        if array.dtype != jnp.float32:
-            raise ValueError(f"expected `{name}` in float32, got {array.dtype}: cast it, or use plain HMC")
+    check_types(inputs)
     if inputs.momenta.ndim != 3 or inputs.w3.ndim != 2:
         raise ValueError(
             f"expected `momenta` of shape (T, N, E) and `w3` of shape (D, H), got {inputs.momenta.shape} and "
@@ -278,5 +197,4 @@ def _check(inputs: MoveInputs, num_leapfrog: int, energy: str) -> None:
         "precision": (latent,),
     }
     advice = f"`momenta` gives T, N, E = {inputs.momenta.shape} and `w3` D, H = {inputs.w3.shape}"
-    for name, shape in expected.items():
-        _checks.shape(f"`{name}`", getattr(inputs, name), shape, advice)
+    check_shapes(inputs, expected, advice)

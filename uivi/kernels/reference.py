@@ -1,4 +1,4 @@
-"""The fused kernel's mathematics in plain JAX: what it is tested against."""
+"""The fused kernels' mathematics in plain JAX: what they are tested against."""
 
 from collections.abc import Callable
 
@@ -6,23 +6,31 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from uivi.kernels.types import Adaptation, MoveInputs, Moves
+from uivi.kernels.types import Adaptation, CollapsedInputs, MoveInputs, Moves
 
 Force = Callable[..., Float[Array, "N E"]]
 """Of ε and `is_end`: whether ε is an end of the trajectory."""
 
 
-def log_density(inputs: MoveInputs, eps: Float[Array, "N E"]) -> Float[Array, "N"]:
+def log_density(inputs: MoveInputs | CollapsedInputs, eps: Float[Array, "N E"]) -> Float[Array, "N"]:
     """Log q(ε|z) of every chain, up to a constant, with full float32 products."""
     product = lambda x, weight: jnp.matmul(x, weight.T, precision=jax.lax.Precision.HIGHEST)
     first = jax.nn.relu(product(eps, inputs.w1) + inputs.first_bias)
     second = jax.nn.relu(product(first, inputs.w2) + inputs.b2[None])
+    mixing = -0.5 * jnp.sum(eps**2, -1)
+    if isinstance(inputs, CollapsedInputs):
+        change = second - inputs.origin
+        return jnp.sum(change * (inputs.slope - 0.5 * product(change, inputs.gram)), -1) + mixing
     rest = inputs.centre - product(second, inputs.w3)
-    return -0.5 * jnp.sum(inputs.precision[None] * rest**2, -1) - 0.5 * jnp.sum(eps**2, -1)
+    return -0.5 * jnp.sum(inputs.precision[None] * rest**2, -1) + mixing
 
 
 def reference_moves(
-    inputs: MoveInputs, num_leapfrog: int, adaptation: Adaptation | None = None, *, force: Force | None = None
+    inputs: MoveInputs | CollapsedInputs,
+    num_leapfrog: int,
+    adaptation: Adaptation | None = None,
+    *,
+    force: Force | None = None,
 ) -> Moves:
     """The moves of one lane: `HMC`'s transition with the randomness given.
 

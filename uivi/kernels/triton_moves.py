@@ -5,6 +5,7 @@ from typing import no_type_check
 import triton  # pyright: ignore[reportMissingImports]
 import triton.language as tl  # pyright: ignore[reportMissingImports]
 
+from uivi.kernels.triton_decisions import ARRIVED, changed_step, decide, lane_and_part, record
 from uivi.kernels.triton_network import (
     SCALE,
     STEP,
@@ -19,22 +20,6 @@ from uivi.kernels.triton_network import (
     tile,
     unit_steps,
 )
-
-ARRIVED = tl.constexpr(1 << 16)
-"""What a program adds to the lane's counter beside its number of chains."""
-
-
-@triton.jit
-@no_type_check
-def sum_of_programs(counter, PROGRAMS: tl.constexpr):
-    """What the lane's programs have added to the counter beside ARRIVED, once all have.
-
-    The counter is all that passes between them, so the order of other accesses is free.
-    """
-    total = tl.atomic_add(counter, 0, sem="relaxed")
-    while total < PROGRAMS * ARRIVED:
-        total = tl.atomic_add(counter, 0, sem="relaxed")
-    return total - PROGRAMS * ARRIVED
 
 
 @triton.jit
@@ -85,12 +70,7 @@ def moves_kernel(
     move how many have made it.
     """
     PROGRAMS: tl.constexpr = (N + ROWS - 1) // ROWS
-    number = tl.program_id(0)
-    if ADAPTED > 0 and PROGRAMS > 1:
-        # In the order of their starts: so all lanes but the last one that runs are complete, and will end.
-        number = tl.atomic_add(counters, 1, sem="relaxed")
-    lane = (number // PROGRAMS).to(tl.int64)
-    part = number % PROGRAMS
+    lane, part = lane_and_part(counters, PROGRAMS, ADAPTED)
     momenta += lane * T * N * E
     uniforms += lane * T * N
     first_bias += lane * N * H
@@ -99,9 +79,7 @@ def moves_kernel(
     w3 += lane * D * H
     halves += lane * (2 * H * H + H * E + D * H)
     eps_out += lane * T * N * E
-    probability_out += lane * T * N
-    accepted_out += lane * T * N
-    bad_out += lane * T * N
+    outputs = (probability_out + lane * T * N, accepted_out + lane * T * N, bad_out + lane * T * N)
     step_out += lane * T
     arrivals = counters + 1 + lane * ADAPTED
 
@@ -200,10 +178,7 @@ def moves_kernel(
         next_start = tl.load(momenta + state_at + N * E, mask=state_mask & (move < T - 1), other=0.0)
         end_value, gain = log_densities(end, rest, weights, start * start - momentum * momentum)
         gain += end_value - value
-        # A comparison with NaN is false: gains and values that are not finite end here.
-        probability = tl.where(tl.abs(gain) < float("inf"), tl.exp(tl.minimum(gain, 0.0)), 0.0)
-        bad = tl.where(tl.abs(end_value) < float("inf"), 0.0, 1.0)
-        accept = (uniform < probability) | (chain >= tl.where(is_move, N, 0))
+        probability, accept, bad = decide(gain, end_value, uniform, moving)
         is_adapted = is_move & (move < ADAPTED)
         num_accepted = tl.sum((accept & moving).to(tl.int32), 0)
         if ADAPTED > 0 and PROGRAMS > 1 and is_adapted:
@@ -213,12 +188,7 @@ def moves_kernel(
         value = tl.where(accept, end_value, value)
         start = next_start
         tl.store(eps_out + state_at, x, mask=state_mask & is_move)
-        tl.store(probability_out + move * N + chain, probability, mask=moving)
-        tl.store(accepted_out + move * N + chain, accept.to(tl.float32), mask=moving)
-        tl.store(bad_out + move * N + chain, bad, mask=moving)
+        record(outputs, move * N + chain, probability, accept, bad, moving)
         if ADAPTED > 0 and is_adapted:
-            if PROGRAMS > 1:
-                num_accepted = sum_of_programs(arrivals + move, PROGRAMS)
-            share = num_accepted.to(tl.float32) / N
-            step_size *= 1 + RATE * (share - TARGET) / TARGET
+            step_size = changed_step(step_size, num_accepted, arrivals + move, N, RATE, TARGET, PROGRAMS)
         tl.store(step_out + move, step_size, mask=is_move & (part == 0))

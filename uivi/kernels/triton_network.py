@@ -133,14 +133,15 @@ def log_densities(x, rest, precision, squares):
     """
     place, noise = precision * rest * rest, x * x
     if x.shape[0] == rest.shape[0]:
-        place, squares = tl.reduce((place + noise, squares), 0, _add_pairs)
+        place, squares = tl.reduce((place + noise, squares), 0, add_pairs)
     else:
-        noise, squares = tl.reduce((noise, squares), 0, _add_pairs)
+        noise, squares = tl.reduce((noise, squares), 0, add_pairs)
         place = tl.sum(place, 0) + noise
     return -0.5 * place, 0.5 * squares
 
 
 @triton.jit
 @no_type_check
-def _add_pairs(a, b, c, d):
+def add_pairs(a, b, c, d):
+    """Two sums in one reduction."""
     return a + c, b + d

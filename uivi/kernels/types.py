@@ -64,6 +64,39 @@ class MoveInputs(NamedTuple):
     precision: Float[Array, "D"]
 
 
+class CollapsedInputs(NamedTuple):
+    """The chains of one lane, their randomness, and a log density that is quadratic in the features.
+
+    With δ = relu(w2 relu(w1 ε + first_bias) + b2) - origin the log density is slope·δ - ½ δ·(gram δ) - ½ |ε|²:
+    that of `MoveInputs` with many latent dimensions, up to a constant.
+
+    Attributes:
+        eps: where the chains start.
+        momenta: standard normal.
+        uniforms: uniform on [0, 1).
+        step: the leapfrog's step size in the first move.
+        first_bias: the first layer's bias plus the context's part.
+        w1: first layer.
+        w2: second layer.
+        b2: its bias.
+        origin: features from which the changes δ are counted.
+        slope: the log density's derivative there.
+        gram: minus its second derivative.
+    """
+
+    eps: Float[Array, "N E"]
+    momenta: Float[Array, "T N E"]
+    uniforms: Float[Array, "T N"]
+    step: Scalar
+    first_bias: Float[Array, "N H"]
+    w1: Float[Array, "H E"]
+    w2: Float[Array, "H H"]
+    b2: Float[Array, "H"]
+    origin: Float[Array, "N H"]
+    slope: Float[Array, "N H"]
+    gram: Float[Array, "H H"]
+
+
 class Moves(NamedTuple):
     """What each move did.
 

@@ -1,4 +1,4 @@
-"""Which reverse chains the fused kernel can run, and how their conditional is handed to it."""
+"""Which reverse chains a fused kernel can run, and how their conditional is handed to it."""
 
 import equinox as eqx
 import jax
@@ -13,7 +13,7 @@ from uivi.families.semi_implicit import SemiImplicit
 
 
 def is_chosen(wanted: bool | None, family: SemiImplicit) -> bool:  # noqa: FBT001
-    """Whether to use the kernel: where it can be used, unless it is forced on (an error if not) or off."""
+    """Whether to use a kernel: where it can be used, unless it is forced on (an error if not) or off."""
     if wanted is False:
         return False
     reason = _obstacle(family)
@@ -23,14 +23,18 @@ def is_chosen(wanted: bool | None, family: SemiImplicit) -> bool:  # noqa: FBT00
 
 
 def _obstacle(family: SemiImplicit) -> str:
-    """Why the kernel cannot run chains of this family here; empty if it can."""
+    """Why no kernel can run chains of this family here; empty if it can."""
     conditional = family.conditional
     if not isinstance(conditional, Gaussian) or not isinstance(family.mixing, StandardNormal):
         return "the family is not a Gaussian conditional of standard normal noise"
     net = conditional.net
     if len(net.layers) != 3 or net.skip is not None or net.activation is not jax.nn.relu:
         return "its network has not two hidden ReLU layers without a skip connection"
-    misfit = kernels.misfit(net.noise_dim, net.out_dim, net.layers[1].weight.shape[0])
+    width = net.layers[1].weight.shape[0]
+    if conditional.is_collapsed:
+        misfit = kernels.collapsed_misfit(net.noise_dim, width)
+    else:
+        misfit = kernels.misfit(net.noise_dim, net.out_dim, width)
     if misfit:
         return misfit
     if net.layers[0].weight.dtype != jnp.float32:
@@ -41,9 +45,9 @@ def _obstacle(family: SemiImplicit) -> str:
 class Chains(eqx.Module):
     """N chains of one family, each at its start, and the density that each explores."""
 
-    eps: Float[Array, "N E"]
+    draws: Draw
     first_bias: Float[Array, "N H"]
-    centre: Float[Array, "N D"]
+    features: Float[Array, "N H"]
     conditional: Gaussian
 
     @classmethod
@@ -51,9 +55,12 @@ class Chains(eqx.Module):
         """Compute once what does not change along a chain."""
         conditional = family.conditional
         assert isinstance(conditional, Gaussian)
-        biases = jax.vmap(lambda c: conditional.net.bind(c).layers[0].bias, axis_size=draws.z.shape[0])
-        centre = draws.z - conditional.net.layers[-1].bias[None]
-        return cls(draws.eps, biases(contexts), centre, conditional)
+
+        def one(eps, context):
+            net = conditional.net.bind(context)
+            return net.layers[0].bias, net.features(eps)
+
+        return cls(draws, *jax.vmap(one)(draws.eps, contexts), conditional)
 
     def move(
         self,
@@ -64,18 +71,33 @@ class Chains(eqx.Module):
         adaptation: kernels.Adaptation | None,
     ) -> kernels.Moves:
         """T moves."""
-        first, second, last = self.conditional.net.layers
-        inputs = kernels.MoveInputs(
-            eps=self.eps,
-            momenta=jnp.swapaxes(momenta, 0, 1),
-            uniforms=uniforms.T,
-            step=step.astype(self.eps.dtype),
-            first_bias=self.first_bias,
-            w1=first.weight,
-            w2=second.weight,
-            b2=second.bias,
-            w3=last.weight,
-            centre=self.centre,
-            precision=1 / self.conditional.scale() ** 2,
-        )
-        return kernels.fused_moves(inputs, num_leapfrog, adaptation)
+        first, second, _ = self.conditional.net.layers
+        common = {
+            "eps": self.draws.eps,
+            "momenta": jnp.swapaxes(momenta, 0, 1),
+            "uniforms": uniforms.T,
+            "step": step.astype(self.draws.eps.dtype),
+            "first_bias": self.first_bias,
+            "w1": first.weight,
+            "w2": second.weight,
+            "b2": second.bias,
+        }
+        if self.conditional.is_collapsed:
+            return kernels.collapsed_moves(self._collapsed(common), num_leapfrog, adaptation)
+        return kernels.fused_moves(self._whole(common), num_leapfrog, adaptation)
+
+    def _whole(self, common: dict[str, Array]) -> kernels.MoveInputs:
+        last = self.conditional.net.layers[-1]
+        centre = self.draws.z - last.bias[None]
+        precision = 1 / self.conditional.scale() ** 2
+        return kernels.MoveInputs(**common, w3=last.weight, centre=centre, precision=precision)
+
+    def _collapsed(self, common: dict[str, Array]) -> kernels.CollapsedInputs:
+        def one(z, features):
+            density = self.conditional.collapsed(z, features)
+            return (density.origin, density.slope), density.gram
+
+        # The Gram matrix is that of all chains.
+        made, gram = jax.vmap(one, out_axes=(0, None))(self.draws.z, self.features)
+        origin, slope = made
+        return kernels.CollapsedInputs(**common, origin=origin, slope=slope, gram=gram)

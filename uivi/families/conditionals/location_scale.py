@@ -43,6 +43,30 @@ class AbstractGlobalScale(AbstractNetConditional):
         return self.net.out_dim
 
 
+class Collapsed(eqx.Module):
+    """Log q(z|ε) as a function of the features φ(ε), whatever D: exact for any origin.
+
+    With μ = A φ + b, standardised by σ, and δ = φ - origin it is the quadratic r·r/2 - (Aᵀr)·δ + δ·(AᵀA)δ/2
+    below its constant, with r the residual at the origin: small near an ε that made z, so that nothing cancels.
+
+    Attributes:
+        origin: features.
+        slope: Aᵀr.
+        gram: AᵀA, the same for all z of an update.
+        value: the log density at the origin.
+    """
+
+    origin: Float[Array, "F"]
+    slope: Float[Array, "F"]
+    gram: Float[Array, "F F"]
+    value: Scalar
+
+    def __call__(self, features: Float[Array, "F"]) -> Scalar:
+        """The log density."""
+        change = features - self.origin
+        return self.value + self.slope @ change - 0.5 * change @ (self.gram @ change)
+
+
 class Gaussian(AbstractGlobalScale):
     """N(μ(ε), diag(σ²)) with a global σ: the paper's conditional (Sections 2.1 and 4.1)."""
 
@@ -60,27 +84,26 @@ class Gaussian(AbstractGlobalScale):
         return lambda eps: bound.log_prob(z, eps)
 
     def log_prob_near(self, z: Latent, near: Noise, context: Context = None):
-        """Collapsed where z is large: an evaluation costs O(F²) for F features, whatever D.
-
-        With features φ and μ = A φ + b, standardised by σ, and δ = φ(ε) - φ(near), it is the quadratic
-        r·r/2 - (Aᵀr)·δ + δ·(AᵀA)δ/2 below its constant, with r the residual at `near`: small there, so that
-        nothing cancels. AᵀA serves all z of an update.
-        """
-        readout, scale = self.net.readout, self.scale()
-        if self.dim < COLLAPSE_FROM * readout.weight.shape[1]:
+        """Collapsed where z is large: an evaluation costs O(F²) for F features, whatever D."""
+        if not self.is_collapsed:
             return super().log_prob_near(z, near, context)
         features = self.net.bind(context).features
-        matrix, origin = readout.weight / scale[:, None], features(near)
+        density = self.collapsed(z, features(near))
+        return lambda eps: density(features(eps))
+
+    @property
+    def is_collapsed(self) -> bool:
+        """Whether z is so large that chains work with the features' quadratic form."""
+        return self.dim >= COLLAPSE_FROM * self.net.readout.weight.shape[1]
+
+    def collapsed(self, z: Latent, origin: Float[Array, "F"]) -> Collapsed:
+        """The quadratic form of log q(z|ε) around these features."""
+        readout, scale = self.net.readout, self.scale()
+        matrix = readout.weight / scale[:, None]
         gram = jnp.matmul(matrix.T, matrix, precision=jax.lax.Precision.HIGHEST)
         loc = readout(origin)
         slope = ((z - loc) / scale) @ matrix
-        value = normal_log_prob(z, loc, jnp.log(scale))
-
-        def log_prob(eps: Noise) -> Scalar:
-            change = features(eps) - origin
-            return value + slope @ change - 0.5 * change @ (gram @ change)
-
-        return log_prob
+        return Collapsed(origin, slope, gram, normal_log_prob(z, loc, jnp.log(scale)))
 
     def mean_score(
         self, z: Latent, eps: Float[Array, "M E"], weights: Float[Array, "M"], context: Context = None
