@@ -48,7 +48,8 @@ def test_collapsed_weights_are_read_into_place(sizes):
     for num_warps, shared, registers, spilled, products, arrivals, looks in lines:
         assert shared <= 16 * 1024
         assert registers <= 255
-        assert spilled <= 512, "bytes a thread"
+        # 16 warps, which are not the default, have half the registers.
+        assert spilled <= (256 if num_warps == 8 else 640), "bytes a thread"
         blocks = 1 if sizes[1] <= 16 * num_warps else 2
         # Three times those of the forward pass, in an energy, and those of the backward pass.
         assert products == blocks * (3 * noise_steps + 7 * unit_steps) + unit_steps
