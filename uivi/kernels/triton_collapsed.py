@@ -149,7 +149,8 @@ def collapsed_kernel(
     the biases, the origin and the slope / unscale in the order of `sums`, for each program; `halves` the
     matrices' float16 pieces, the Gram matrix's divided by unscale², in the order of `packed`: high pieces of
     w1, w2, gram, w2ᵀ, w1ᵀ, low pieces of w1, w2, gram. N, T, L leapfrogs, E and H are the true sizes; ADAPTED,
-    RATE and TARGET an `Adaptation`; `counters` as in `moves_kernel`. A warp has BLOCKS tiles of 16 units. For the others see `CollapsedTiling`.
+    RATE and TARGET an `Adaptation`; `counters` as in `moves_kernel`. A warp has BLOCKS tiles of 16 units. For
+    the others see `CollapsedTiling`.
     """
     U: tl.constexpr = 16 * BLOCKS
     WIDE: tl.constexpr = (H + STEP - 1) // STEP
