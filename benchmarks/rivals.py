@@ -17,7 +17,9 @@ from uivi import diagnostics, metrics
 from uivi.integrations.numpyro import target
 
 NUM_DRAWS = 20_000
-WARMUP, CHUNK, TRIED = 500, 100, 200
+WARMUP, CHUNK = 500, 100
+TRIED = (200, 1_000)
+"""Updates of two trials: what the longer one takes more is updates, the rest of it compilation."""
 RATE = 1e-2
 
 
@@ -53,12 +55,16 @@ def with_guide(make: Callable[..., AutoContinuous], model: Model, seed: int, sec
         svi = SVI(model.model, guide, optimizer, Trace_ELBO(num_particles=10))
         return svi.run(jax.random.key(seed), num_steps, *model.args, progress_bar=False, **model.kwargs).params
 
-    run(TRIED)  # compiles, and finds the guide's shapes
-    tried = time.perf_counter()
-    run(TRIED)
-    speed = TRIED / (time.perf_counter() - tried)
-    num_steps = max(TRIED, int(speed * (seconds - (time.perf_counter() - began))))
-    params = run(num_steps)
+    times = []
+    for tried in TRIED:
+        since = time.perf_counter()
+        jax.block_until_ready(run(tried))
+        times.append(time.perf_counter() - since)
+    update = max(times[1] - times[0], 1e-6) / (TRIED[1] - TRIED[0])
+    compilation = max(times[1] - TRIED[1] * update, 0.0)
+    left = seconds - compilation - (time.perf_counter() - began)
+    num_steps = max(TRIED[1], int(left / update))
+    params = jax.block_until_ready(run(num_steps))
     draws = guide.sample_posterior(jax.random.key(1), params, sample_shape=(NUM_DRAWS,))
     return Answer(draws, _pareto_k(guide, params, model), f"{num_steps} updates")
 

@@ -7,6 +7,7 @@ import math
 import pathlib
 import platform
 import shutil
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -197,6 +198,8 @@ def _result(
 ) -> dict[str, Any]:
     published = experiment.published.get(f"{what.preset}-{what.method}")
     lanes = len(what.experiments) * len(what.seeds)
+    began = time.perf_counter()
+    seeds = [task.evaluate(jax.random.key(2), fit, what.recipe) for fit in fits]
     return {
         "title": experiment.title,
         "reference": experiment.reference,
@@ -213,8 +216,9 @@ def _result(
         "seconds": seconds,
         "lanes": lanes,
         "seconds_per_fit": seconds / lanes,
+        "evaluation_seconds": time.perf_counter() - began,
         "status": [fit.status.name for fit in fits],
-        "seeds": [task.evaluate(jax.random.key(2), fit, what.recipe) for fit in fits],
+        "seeds": seeds,
         "history": fits[0].history,
         "exhibit": {} if what.recipe.is_brief else task.exhibit(jax.random.key(1), fits[0]),
     }
