@@ -1,16 +1,19 @@
 """Models with reference draws: `uivi.fit` with defaults against NUTS and NumPyro's guides at equal time.
 
-    python -m benchmarks.modelling [NAMES] [--seeds 5] [--rivals] [--out modelling.json]     # from the root
+    python -m benchmarks.modelling [MODELS] [--seeds 5] [--rivals all] [--out rows.jsonl]     # from the root
+    python -m benchmarks.modelling --table rows.jsonl
 
 Error of a mean: in reference standard deviations; of a standard deviation: its ratio to the reference's, less
 one. The worst variable counts. Distance: sliced 2-Wasserstein, in reference standard deviations. Seconds
-include compilation; a rival gets as many as `uivi.fit` took.
+include compilation; a rival gets as many as `uivi.fit` took, or `--seconds`.
 """
 
 import argparse
+import collections
 import json
 import pathlib
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -74,36 +77,65 @@ def ours(name: str, model: Model, seed: int) -> list[dict[str, Any]]:
     return rows
 
 
-def rivals(name: str, model: Model, seed: int, seconds: float) -> list[dict[str, Any]]:
-    """Every rival for `seconds`."""
-    rows = []
-    for method, run in RIVALS.items():
-        began = time.perf_counter()
-        answer = run(model, seed, seconds)
-        row = measured(name, method, seed, answer.draws, time.perf_counter() - began)
-        rows.append(row | {"pareto_k": answer.pareto_k, "work": answer.work})
-    return rows
+def rival(name: str, model: Model, method: str, seed: int, seconds: float) -> dict[str, Any]:
+    """A rival for `seconds`."""
+    began = time.perf_counter()
+    answer = RIVALS[method](model, seed, seconds)
+    row = measured(name, method, seed, answer.draws, time.perf_counter() - began)
+    return row | {"pareto_k": answer.pareto_k, "work": answer.work}
+
+
+def rows_of(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Every model with every seed."""
+    methods = list(RIVALS) if args.rivals == "all" else [m for m in args.rivals.split(",") if m]
+    for name in args.names:
+        for seed in range(args.first, args.first + args.seeds):
+            seconds = args.seconds
+            if seconds is None:
+                mine = ours(name, MODELS[name], seed)
+                seconds = mine[0]["seconds"]
+                yield from mine
+            for method in methods:
+                yield rival(name, MODELS[name], method, seed, seconds)
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Markdown: of each model and method the worst error of all seeds, the median of the rest."""
+    lines = [
+        "| model | method | seeds | mean | sd | distance | k-hat | seconds | verdicts |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, method in dict.fromkeys((row["model"], row["method"]) for row in rows):
+        mine = [row for row in rows if (row["model"], row["method"]) == (name, method)]
+        worst = lambda column: f"{max(row[column] for row in mine):.3f}"
+        middle = lambda column, digits: f"{np.median([row[column] for row in mine]):.{digits}f}"
+        verdicts = collections.Counter(row["verdict"] for row in mine if "verdict" in row)
+        words = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.items())
+        cells = [name, method, str(len(mine)), worst("mean_error"), worst("sd_error"), middle("distance", 3)]
+        cells += [middle("pareto_k", 2), middle("seconds", 0), words]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
 
 
 def main() -> None:
-    """Every model with every seed."""
+    """Measure, or show what was measured."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=list(MODELS))
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--rivals", action="store_true")
-    parser.add_argument("--out", type=pathlib.Path)
+    parser.add_argument("--rivals", default="", help=f"some of {', '.join(RIVALS)}, with commas; or all")
+    parser.add_argument("--seconds", type=float, help="of a rival; `uivi.fit` is left out")
+    parser.add_argument("--out", type=pathlib.Path, help="rows are added to this file")
+    parser.add_argument("--table", type=pathlib.Path, nargs="+", help="show these files, measure nothing")
     args = parser.parse_args()
-    rows = []
-    for name in args.names:
-        for seed in range(args.first, args.first + args.seeds):
-            made = ours(name, MODELS[name], seed)
-            made += rivals(name, MODELS[name], seed, made[0]["seconds"]) if args.rivals else []
-            for row in made:
-                print({k: round(v, 3) if isinstance(v, float) else v for k, v in row.items()}, flush=True)
-            rows += made
-            if args.out:
-                args.out.write_text(json.dumps(rows, indent=1))
+    if args.table:
+        print(table([json.loads(line) for path in args.table for line in path.read_text().splitlines()]))
+        return
+    for row in rows_of(args):
+        print({k: round(v, 3) if isinstance(v, float) else v for k, v in row.items()}, flush=True)
+        if args.out:
+            with args.out.open("a") as file:
+                file.write(json.dumps(row) + "\n")
 
 
 if __name__ == "__main__":
