@@ -24,6 +24,14 @@ from benchmarks.models import MODELS, Model
 from benchmarks.rivals import RIVALS, sliced
 
 NUM_DRAWS = 20_000
+COLUMNS = {
+    "mean_error": max,
+    "sd_error": max,
+    "distance": np.median,
+    "pareto_k": np.median,
+    "seconds": np.median,
+}
+"""What the table shows of a column's values over the seeds."""
 
 
 def errors(draws: dict[str, jax.Array], model) -> tuple[float, float, str]:
@@ -107,12 +115,11 @@ def table(rows: list[dict[str, Any]]) -> str:
     ]
     for name, method in dict.fromkeys((row["model"], row["method"]) for row in rows):
         mine = [row for row in rows if (row["model"], row["method"]) == (name, method)]
-        worst = lambda column: f"{max(row[column] for row in mine):.3f}"
-        middle = lambda column, digits: f"{np.median([row[column] for row in mine]):.{digits}f}"
+        columns = {column: [row[column] for row in mine] for column in COLUMNS}
         verdicts = collections.Counter(row["verdict"] for row in mine if "verdict" in row)
-        words = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.items())
-        cells = [name, method, str(len(mine)), worst("mean_error"), worst("sd_error"), middle("distance", 3)]
-        cells += [middle("pareto_k", 2), middle("seconds", 0), words]
+        cells = [name, method, str(len(mine))]
+        cells += [f"{COLUMNS[column](values):.3g}" for column, values in columns.items()]
+        cells.append(", ".join(f"{number} {verdict}" for verdict, number in verdicts.items()))
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

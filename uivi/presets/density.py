@@ -60,8 +60,8 @@ def default_estimator(family: AbstractFamily) -> AbstractEstimator:
     """UIVI with learned i-SIR for semi-implicit families, sticking the landing for explicit ones.
 
     The reverse conditional of a posterior of many dimensions is narrow against q(ε). So nine proposals of ten
-    are learned, and there are 100 a round where evaluations are cheap: what the kernel keeps of its start biases
-    the entropy's gradient, and q gets too narrow.
+    are learned, and there are 100 a round where evaluations are cheap: what the kernel keeps of its start
+    biases the entropy's gradient, and q gets too narrow.
     """
     if isinstance(family, AbstractExplicit):
         return StickingTheLanding()
