@@ -20,6 +20,7 @@ def test_the_default_family_grows_with_dim(dim, noise_dim, getkey):
     assert (family.dim, family.noise_dim, family.context_dim) == (dim, noise_dim, 0)
     full = isinstance(family.conditional, uivi.Affine)
     assert full == (dim <= presets.FULL_COVARIANCE_UP_TO)
+    assert full != isinstance(family.conditional, uivi.Warped)
 
 
 @pytest.mark.parametrize("dim", [3, 201])
@@ -42,7 +43,11 @@ def test_noise_and_latent_are_tied_at_the_start(getkey):
 
 def test_default_estimators(getkey):
     assert isinstance(presets.default_estimator(uivi.ExplicitGaussian.create(2)), uivi.StickingTheLanding)
-    assert presets.default_estimator(presets.default_family(getkey(), 2)) == presets.default_uivi()
+    for dim, num_proposals in ((2, 100), (50, 100), (51, 50)):
+        estimator = presets.default_estimator(presets.default_family(getkey(), dim))
+        assert isinstance(estimator, uivi.UIVI)
+        assert isinstance(estimator.sampler, uivi.ISIR)
+        assert estimator.sampler.num_proposals == num_proposals
 
 
 def test_the_papers_constants(getkey):

@@ -38,6 +38,7 @@ CONDITIONALS = {
     "Standardised": lambda: uivi.Standardised.create(
         uivi.Gaussian(net(), uivi.LogScale.create(2)), jnp.ones(2), jnp.array([[2.0, 0.0], [1.0, 3.0]])
     ),
+    "Warped": lambda: uivi.Warped.create(uivi.Gaussian(net(), uivi.LogScale.create(2)), jnp.ones(2)),
     "Exponential": lambda: uivi.Exponential(net()),
     "Gamma": lambda: uivi.Gamma(net(4)),
     "Gaussian": lambda: uivi.Gaussian(net(context_dim=2), uivi.RawScale.create(2)),

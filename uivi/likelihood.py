@@ -237,7 +237,7 @@ def _student(
     moments = _moments(draws, jnp.full(draws.shape[:1], 1.0 / draws.shape[0]))
     keys = jax.random.split(key, settings.student.rounds + 1)
     moments, _ = jax.lax.scan(refine, moments, keys[:-1])
-    proposal = _fitted(*moments, degrees)
+    proposal = _fitted(moments[0], moments[1], degrees)
     final_keys = jax.random.split(keys[-1], settings.student.times)
     return jnp.ravel(jax.lax.map(lambda k: weigh(proposal, k)[1], final_keys))
 

@@ -26,6 +26,7 @@ from uivi.families import (
     StandardNormal,
     TwoNetGaussian,
     Uniform,
+    Warped,
 )
 
 NOISE_DIM = 2
@@ -80,6 +81,14 @@ def _affine(inner):
     return make
 
 
+def _warped(inner):
+    def make(key, dim, context_dim):
+        skew, tail = jnp.array([0.5, -0.2])[:dim], jnp.array([0.8, 1.3])[:dim]
+        return Warped.create(inner(key, dim, context_dim), skew, tail)
+
+    return make
+
+
 def _standardised(inner, factor):
     """`factor` is cut to size: a matrix or a diagonal."""
 
@@ -108,6 +117,7 @@ CONDITIONALS = {
     "affine-net-gaussian": Row(_affine(_net_gaussian)),
     "standardised": Row(_standardised(_net_gaussian, [[0.5, 0.0], [0.4, 0.5]])),
     "standardised-diagonal": Row(_standardised(_gaussian, [3.0, 0.2])),
+    "warped": Row(_warped(_net_gaussian)),
     "linear-gaussian": Row(_linear, takes_context=False),
 }
 

@@ -14,6 +14,7 @@ from uivi.families.conditionals import (
     RawScale,
     Reparameterised,
     Standardised,
+    Warped,
 )
 from uivi.families.explicit import AbstractExplicit, ExplicitGaussian, TwoNetGaussian
 from uivi.families.linear_gaussian import LinearGaussian
@@ -44,6 +45,7 @@ __all__ = [
     "Standardised",
     "TwoNetGaussian",
     "Uniform",
+    "Warped",
     "authors_init",
     "he_init",
     "small_init",

@@ -16,6 +16,7 @@ from uivi.families import (
     SemiImplicit,
     Standardised,
     StandardNormal,
+    Warped,
     authors_init,
     small_init,
 )
@@ -35,7 +36,8 @@ def default_family(
 ) -> SemiImplicit:
     """Full covariance and a scale that varies with ε, on a network with a skip connection.
 
-    Up to 200 dimensions z = shift + A w with w ~ N(μ(ε), diag(σ(ε)²)); above, w itself. The first
+    Up to 200 dimensions z = shift + A w with w ~ N(μ(ε), diag(σ(ε)²)); above, w with every coordinate skewed on
+    its own (`Warped`), since ten numbers ε cannot skew hundreds of them. The first
     `min(dim, noise_dim)` coordinates of w start as 0.7 ε + 0.7 u, so q starts near N(0, I), or near `start`,
     with ε and z well tied.
 
@@ -49,8 +51,7 @@ def default_family(
     skip = 0.7 * jnp.eye(dim, noise_dim)
     net = MLP.create(key, noise_dim, 2 * dim, init=small_init, skip=skip)
     conditional = NetGaussian(net, jnp.full((dim,), -0.35))
-    if dim <= FULL_COVARIANCE_UP_TO:
-        conditional = Affine.create(conditional)
+    conditional = (Affine if dim <= FULL_COVARIANCE_UP_TO else Warped).create(conditional)
     if start is not None:
         conditional = Standardised.create(conditional, start.loc, start.factor)
     return SemiImplicit(StandardNormal(noise_dim), conditional)

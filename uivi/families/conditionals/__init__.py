@@ -6,6 +6,7 @@ from uivi.families.conditionals.location_scale import Gaussian, Laplace, NetGaus
 from uivi.families.conditionals.positive import Exponential, Gamma
 from uivi.families.conditionals.scales import AbstractScale, LogScale, RawScale
 from uivi.families.conditionals.user import Reparameterised
+from uivi.families.conditionals.warped import Warped
 
 __all__ = [
     "AbstractConditional",
@@ -20,4 +21,5 @@ __all__ = [
     "RawScale",
     "Reparameterised",
     "Standardised",
+    "Warped",
 ]
