@@ -1,7 +1,5 @@
 """Affine maps of z behind any conditional: full covariance by composition, and a standard scale."""
 
-from collections.abc import Callable
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,74 +7,12 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float, Integer
 
 from uivi import _checks
-from uivi._types import Context, Key, Latent, Noise, Scalar
+from uivi._types import Latent, Scalar
 from uivi.families.conditionals.base import AbstractConditional
+from uivi.families.conditionals.mapped import AbstractMapped
 
 
-class AbstractAffine(AbstractConditional):
-    """z = loc + A w with w ~ inner(ε): a map says what A and loc do, the rest is here."""
-
-    inner: eqx.AbstractVar[AbstractConditional]
-
-    def move(self, w: Latent) -> Latent:
-        """Z = loc + A w."""
-        raise NotImplementedError
-
-    def whiten(self, z: Latent) -> Latent:
-        """W = A⁻¹ (z - loc)."""
-        raise NotImplementedError
-
-    def pull(self, slope: Latent) -> Latent:
-        """A⁻ᵀ times a gradient in w: the gradient in z."""
-        raise NotImplementedError
-
-    def log_det(self) -> Scalar:
-        """Log |A|."""
-        raise NotImplementedError
-
-    @property
-    def dim(self) -> int:
-        """D."""
-        return self.inner.dim
-
-    @property
-    def noise_dim(self) -> int:
-        """E."""
-        return self.inner.noise_dim
-
-    @property
-    def context_dim(self) -> int:
-        """C."""
-        return self.inner.context_dim
-
-    def sample(self, key: Key, eps: Noise, context: Context = None) -> Latent:
-        """The inner draw, moved."""
-        return self.move(self.inner.sample(key, eps, context))
-
-    def log_prob(self, z: Latent, eps: Noise, context: Context = None) -> Scalar:
-        """Log density by the change of variables."""
-        return self.inner.log_prob(self.whiten(z), eps, context) - self.log_det()
-
-    def log_prob_of(self, z: Latent, context: Context = None):
-        """ε -> log q(z|ε): the solve is done once."""
-        return self._in_z(self.inner.log_prob_of(self.whiten(z), context))
-
-    def log_prob_near(self, z: Latent, near: Noise, context: Context = None):
-        """The same of the inner conditional."""
-        return self._in_z(self.inner.log_prob_near(self.whiten(z), near, context))
-
-    def mean_score(
-        self, z: Latent, eps: Float[Array, "M E"], weights: Float[Array, "M"], context: Context = None
-    ) -> Latent:
-        """A⁻ᵀ times the inner score: one solve, not one for each ε."""
-        return self.pull(self.inner.mean_score(self.whiten(z), eps, weights, context))
-
-    def _in_z(self, inner: Callable[[Noise], Scalar]) -> Callable[[Noise], Scalar]:
-        log_det = self.log_det()
-        return lambda eps: inner(eps) - log_det
-
-
-class Affine(AbstractAffine):
+class Affine(AbstractMapped):
     """z = shift + A w with w ~ inner(ε) and A lower triangular with a positive diagonal, all trained.
 
     Around a `Gaussian` it is the Gaussian with a full covariance A diag(σ²) Aᵀ (Cholesky); around
@@ -118,12 +54,14 @@ class Affine(AbstractAffine):
         """A⁻¹ (z - shift)."""
         return solve_triangular(self.matrix(), z - self.shift, lower=True)
 
-    def pull(self, slope: Latent) -> Latent:
-        """By a triangular solve."""
-        return solve_triangular(self.matrix(), slope, trans=1, lower=True)
+    def pull(self, z: Latent, score: Latent) -> Latent:
+        """A⁻ᵀ times the score, by a triangular solve."""
+        del z
+        return solve_triangular(self.matrix(), score, trans=1, lower=True)
 
-    def log_det(self) -> Scalar:
+    def log_det(self, z: Latent) -> Scalar:
         """Of the diagonal."""
+        del z
         return jnp.sum(self.log_diagonal)
 
 
@@ -144,7 +82,7 @@ class Constant(eqx.Module):
         return jax.lax.bitcast_convert_type(self.bits, kind)
 
 
-class Standardised(AbstractAffine):
+class Standardised(AbstractMapped):
     """z = loc + F w with w ~ inner(ε); F is lower triangular or a diagonal, and nothing of it is trained.
 
     With rough moments of the posterior as loc and F, all that is trained has the order of one.
@@ -174,12 +112,14 @@ class Standardised(AbstractAffine):
         factor, centred = self.factor(), z - self.loc()
         return solve_triangular(factor, centred, lower=True) if factor.ndim == 2 else centred / factor
 
-    def pull(self, slope: Latent) -> Latent:
-        """F⁻ᵀ times the gradient."""
+    def pull(self, z: Latent, score: Latent) -> Latent:
+        """F⁻ᵀ times the score."""
+        del z
         factor = self.factor()
-        return solve_triangular(factor, slope, trans=1, lower=True) if factor.ndim == 2 else slope / factor
+        return solve_triangular(factor, score, trans=1, lower=True) if factor.ndim == 2 else score / factor
 
-    def log_det(self) -> Scalar:
+    def log_det(self, z: Latent) -> Scalar:
         """Of the diagonal."""
+        del z
         factor = self.factor()
         return jnp.sum(jnp.log(jnp.diag(factor) if factor.ndim == 2 else factor))

@@ -5,11 +5,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from uivi import _checks
-from uivi._types import Context, Key, Latent, Noise, Scalar
+from uivi._types import Latent, Scalar
 from uivi.families.conditionals.base import AbstractConditional
+from uivi.families.conditionals.mapped import AbstractMapped
 
 
-class Warped(AbstractConditional):
+class Warped(AbstractMapped):
     """Every coordinate of the inner draw w goes through a trained sinh-arcsinh map (Jones & Pewsey 2009).
 
     asinh(z) = (asinh(w) + skew) / tail: a positive skew bends to the right, a tail below one is heavier. It
@@ -36,60 +37,24 @@ class Warped(AbstractConditional):
         _checks.shape("`tail`", tail, (dim,), advice)
         return cls(inner, skew, jnp.log(tail))
 
-    @property
-    def dim(self) -> int:
-        """D."""
-        return self.inner.dim
-
-    @property
-    def noise_dim(self) -> int:
-        """E."""
-        return self.inner.noise_dim
-
-    @property
-    def context_dim(self) -> int:
-        """C."""
-        return self.inner.context_dim
-
-    def bend(self, w: Latent) -> Latent:
-        """The z that an inner draw makes."""
+    def move(self, w: Latent) -> Latent:
+        """The inner draw, bent."""
         return jnp.sinh((jnp.arcsinh(w) + self.skew) * jnp.exp(-self.log_tail))
 
-    def straighten(self, z: Latent) -> Latent:
+    def whiten(self, z: Latent) -> Latent:
         """The inner draw that makes z."""
         return jnp.sinh(self._argument(z))
 
-    def log_slope(self, z: Latent) -> Scalar:
-        """Log |∂w/∂z|."""
+    def log_det(self, z: Latent) -> Scalar:
+        """Log |∂z/∂w| at this z."""
         size = jnp.abs(self._argument(z))
         log_cosh = size + jnp.log1p(jnp.exp(-2 * size)) - jnp.log(2.0)
-        return jnp.sum(log_cosh + self.log_tail - 0.5 * jnp.log1p(z**2))
+        return jnp.sum(0.5 * jnp.log1p(z**2) - self.log_tail - log_cosh)
 
-    def sample(self, key: Key, eps: Noise, context: Context = None) -> Latent:
-        """The inner draw, bent."""
-        return self.bend(self.inner.sample(key, eps, context))
-
-    def log_prob(self, z: Latent, eps: Noise, context: Context = None) -> Scalar:
-        """Log density by the change of variables."""
-        return self.inner.log_prob(self.straighten(z), eps, context) + self.log_slope(z)
-
-    def log_prob_of(self, z: Latent, context: Context = None):
-        """ε -> log q(z|ε): the map is inverted once."""
-        inner, slope = self.inner.log_prob_of(self.straighten(z), context), self.log_slope(z)
-        return lambda eps: inner(eps) + slope
-
-    def log_prob_near(self, z: Latent, near: Noise, context: Context = None):
-        """The same of the inner conditional."""
-        inner, slope = self.inner.log_prob_near(self.straighten(z), near, context), self.log_slope(z)
-        return lambda eps: inner(eps) + slope
-
-    def mean_score(
-        self, z: Latent, eps: Float[Array, "M E"], weights: Float[Array, "M"], context: Context = None
-    ) -> Latent:
-        """The inner score through the map, and the slope's own gradient."""
-        w, pull = jax.vjp(self.straighten, z)
-        (score,) = pull(self.inner.mean_score(w, eps, weights, context))
-        return score + jnp.sum(weights) * jax.grad(self.log_slope)(z)
+    def pull(self, z: Latent, score: Latent) -> Latent:
+        """Through the map, and the gradient of its own slope."""
+        (pulled,) = jax.vjp(self.whiten, z)[1](score)
+        return pulled - jax.grad(self.log_det)(z)
 
     def _argument(self, z: Latent) -> Latent:
         return jnp.exp(self.log_tail) * jnp.arcsinh(z) - self.skew
