@@ -5,7 +5,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from tests.kernel_inputs import float16
+from tests.kernel_inputs import chains_and_layers, drawing, float16
 from uivi.kernels import CollapsedInputs
 from uivi.kernels.collapsed import _unscale
 
@@ -16,19 +16,11 @@ def make_collapsed(key, shape, step=0.3, sharpness=1.0) -> CollapsedInputs:
 
     The readout A has elements of size `sharpness` / sqrt(H), and z given ε is N(A φ(ε), I).
     """
-    num_moves, num_chains, noise, width, latent = shape
-    keys = iter(jax.random.split(key, 12))
-    normal = lambda scale, *shape: scale * jax.random.normal(next(keys), shape)
+    _, num_chains, _, width, latent = shape
+    normal, uniforms = drawing(key)
     readout = normal(sharpness * width**-0.5, latent, width)
     inputs = CollapsedInputs(
-        eps=normal(1.0, num_chains, noise),
-        momenta=normal(1.0, num_moves, num_chains, noise),
-        uniforms=jax.random.uniform(next(keys), (num_moves, num_chains)),
-        step=jnp.asarray(step),
-        first_bias=normal(0.3, num_chains, width),
-        w1=normal((2 / noise) ** 0.5, width, noise),
-        w2=normal((2 / width) ** 0.5, width, width),
-        b2=normal(0.3, width),
+        **chains_and_layers(normal, uniforms, shape, step),
         origin=jnp.zeros((num_chains, width)),
         slope=jnp.matmul(normal(1.0, num_chains, latent), readout, precision="highest"),
         gram=jnp.matmul(readout.T, readout, precision="highest"),

@@ -8,21 +8,35 @@ import jax.numpy as jnp
 from uivi.kernels import MoveInputs
 
 
+def chains_and_layers(normal, uniforms, shape, step) -> dict:
+    """What the inputs of both kernels have in common; `normal` takes a scale and a shape."""
+    num_moves, num_chains, noise, width, _ = shape
+    return {
+        "eps": normal(1.0, num_chains, noise),
+        "momenta": normal(1.0, num_moves, num_chains, noise),
+        "uniforms": uniforms(num_moves, num_chains),
+        "step": jnp.asarray(step),
+        "first_bias": normal(0.3, num_chains, width),
+        "w1": normal((2 / noise) ** 0.5, width, noise),
+        "w2": normal((2 / width) ** 0.5, width, width),
+        "b2": normal(0.3, width),
+    }
+
+
+def drawing(key):
+    """Functions that draw normal and uniform arrays, each call from a key of its own."""
+    keys = iter(jax.random.split(key, 12))
+    normal = lambda scale, *shape: scale * jax.random.normal(next(keys), shape)
+    return normal, lambda *shape: jax.random.uniform(next(keys), shape)
+
+
 @functools.partial(jax.jit, static_argnums=1)
 def make_inputs(key, shape, step=0.3) -> MoveInputs:
     """A random network, and chains that start in stationarity; shape is (T, N, E, H, D)."""
-    num_moves, num_chains, noise, width, latent = shape
-    keys = iter(jax.random.split(key, 12))
-    normal = lambda scale, *shape: scale * jax.random.normal(next(keys), shape)
+    _, num_chains, _, width, latent = shape
+    normal, uniforms = drawing(key)
     inputs = MoveInputs(
-        eps=normal(1.0, num_chains, noise),
-        momenta=normal(1.0, num_moves, num_chains, noise),
-        uniforms=jax.random.uniform(next(keys), (num_moves, num_chains)),
-        step=jnp.asarray(step),
-        first_bias=normal(0.3, num_chains, width),
-        w1=normal((2 / noise) ** 0.5, width, noise),
-        w2=normal((2 / width) ** 0.5, width, width),
-        b2=normal(0.3, width),
+        **chains_and_layers(normal, uniforms, shape, step),
         w3=normal(width**-0.5, latent, width),
         centre=jnp.zeros((num_chains, latent)),
         precision=jnp.exp(normal(0.3, latent)),

@@ -13,7 +13,8 @@ from tests.interpreter import assert_same, interpret, lane, needs_triton
 from tests.kernel_inputs import bfloat16, crude_force, make_inputs, moments, rounded_force, stiff_inputs
 from uivi.families import MLP, Gaussian, LogScale, SemiImplicit, StandardNormal
 from uivi.kernels import MoveInputs, Tiling, fused_moves, is_available, misfit, reference_moves
-from uivi.kernels.moves import NUM_PROCESSORS, _tiling, over_lanes
+from uivi.kernels.launch import NUM_PROCESSORS, over_lanes
+from uivi.kernels.moves import _tiling
 from uivi.reverse import HMC, FixedStep
 from uivi.reverse.hmc import _noise
 

@@ -84,6 +84,7 @@ _ALL = (
     _banana("uivi, default", presets.default_family, UIVI(), updates=100),
     _banana("sivi, L = 100", presets.paper_family, SIVI(1, 100)),
     _regression("uivi, paper's chain", regression.paper_family, regression.paper_uivi()),
+    _regression(f"uivi, paper's chain, {NOT_FUSED}", regression.paper_family, plain(regression.paper_uivi())),
     _regression("uivi, default", regression.default_family, regression.default_uivi()),
     _regression("sivi, L = 200", regression.paper_family, regression.paper_sivi()),
     _regression("explicit", regression.default_explicit_family, Explicit(1)),

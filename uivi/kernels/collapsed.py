@@ -14,7 +14,6 @@ A program runs eight chains, the least that the tensor cores take; fewer take as
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -24,9 +23,9 @@ from uivi.kernels.launch import (
     check_shapes,
     check_types,
     float16_pieces,
-    launches,
+    moves_of_lane,
     outputs,
-    over_lanes,
+    shared_constants,
 )
 from uivi.kernels.types import Adaptation, CollapsedInputs, Moves
 
@@ -83,29 +82,18 @@ def collapsed_moves(
     """
     _check(inputs, num_leapfrog)
     call = lambda lanes, adaptation: kernel_call(lanes, num_leapfrog, adaptation, tiling)
-    run = over_lanes(lambda lanes: launches(call, lanes, adaptation))
-    moves = run(jax.tree.map(lambda array: array[None], inputs))
-    return jax.tree.map(lambda array: array[0], moves)
+    return moves_of_lane(call, inputs, adaptation)
 
 
 def kernel_call(
     lanes: CollapsedInputs, num_leapfrog: int, adaptation: Adaptation | None, tiling: CollapsedTiling | None
 ) -> KernelCall:
     """The launch for inputs with a leading lane axis."""
-    num_lanes, num_moves, num_chains, noise_dim = lanes.momenta.shape
+    num_lanes, _, num_chains, noise_dim = lanes.momenta.shape
     width = lanes.b2.shape[-1]
     tiling = tiling or CollapsedTiling()
-    adapted, rate, target = adaptation or Adaptation(0, 0.0, 1.0)
     blocks = 1 if width <= TILE * tiling.num_warps else 2
-    constants = {
-        "N": num_chains,
-        "T": num_moves,
-        "L": num_leapfrog,
-        "E": noise_dim,
-        "H": width,
-        "ADAPTED": adapted,
-        "RATE": rate,
-        "TARGET": target,
+    constants = shared_constants(lanes, num_leapfrog, adaptation) | {
         "ROWS": ROWS,
         "BLOCKS": blocks,
         "HELD_FIRST": min(tiling.held_first, -(-noise_dim // TILE)),
@@ -119,7 +107,7 @@ def kernel_call(
     halves = _halves(lanes, unscale, tiling.num_warps, blocks)
     arrays = (lanes.eps, lanes.momenta, lanes.uniforms, lanes.step, vectors, unscale, halves)
     grid = (num_lanes * -(-num_chains // ROWS),)
-    return KernelCall(arrays, outputs(lanes, adapted), grid, constants, tiling, _program, 1)
+    return KernelCall(arrays, outputs(lanes, constants["ADAPTED"]), grid, constants, tiling, _program, 1)
 
 
 def _program():
@@ -177,21 +165,9 @@ def _check(inputs: CollapsedInputs, num_leapfrog: int) -> None:
             f"expected `momenta` of shape (T, N, E) and `gram` of shape (H, H), got {inputs.momenta.shape} and "
             f"{inputs.gram.shape}: give one lane, and map over lanes with jax.vmap"
         )
-    (moves, chains, noise), width = inputs.momenta.shape, inputs.gram.shape[0]
+    (_, chains, noise), width = inputs.momenta.shape, inputs.gram.shape[0]
     if reason := collapsed_misfit(noise, width):
         raise ValueError(f"{reason}: use a smaller network, or plain HMC")
-    expected = {
-        "eps": (chains, noise),
-        "momenta": (moves, chains, noise),
-        "uniforms": (moves, chains),
-        "step": (),
-        "first_bias": (chains, width),
-        "w1": (width, noise),
-        "w2": (width, width),
-        "b2": (width,),
-        "origin": (chains, width),
-        "slope": (chains, width),
-        "gram": (width, width),
-    }
+    others = {"b2": (width,), "origin": (chains, width), "slope": (chains, width), "gram": (width, width)}
     advice = f"`momenta` gives T, N, E = {inputs.momenta.shape} and `gram` H = {width}"
-    check_shapes(inputs, expected, advice)
+    check_shapes(inputs, others, advice)

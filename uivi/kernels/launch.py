@@ -78,10 +78,27 @@ def check_types(inputs: Inputs) -> None:
             raise ValueError(f"expected `{name}` in float32, got {array.dtype}: cast it, or use plain HMC")
 
 
-def check_shapes(inputs: Inputs, expected: dict[str, tuple[int, ...]], advice: str) -> None:
-    """Raise unless the arrays have these shapes."""
-    for name, shape in expected.items():
+def check_shapes(inputs: Inputs, others: dict[str, tuple[int, ...]], advice: str) -> None:
+    """Raise unless the arrays have the shapes that `momenta` and the width of b2 give, and the others these."""
+    (moves, chains, noise), (width,) = inputs.momenta.shape, others["b2"]
+    shared = {
+        "eps": (chains, noise),
+        "uniforms": (moves, chains),
+        "step": (),
+        "first_bias": (chains, width),
+        "w1": (width, noise),
+        "w2": (width, width),
+    }
+    for name, shape in (shared | others).items():
         _checks.shape(f"`{name}`", getattr(inputs, name), shape, advice)
+
+
+def shared_constants(lanes: Inputs, num_leapfrog: int, adaptation: Adaptation | None) -> dict[str, Any]:
+    """The sizes and the rule that every kernel takes."""
+    _, num_moves, num_chains, noise_dim = lanes.momenta.shape
+    adapted, rate, target = adaptation or Adaptation(0, 0.0, 1.0)
+    sizes = {"N": num_chains, "T": num_moves, "L": num_leapfrog, "E": noise_dim, "H": lanes.b2.shape[-1]}
+    return sizes | {"ADAPTED": adapted, "RATE": rate, "TARGET": target}
 
 
 def outputs(lanes: Inputs, num_adapted: int) -> tuple[jax.ShapeDtypeStruct, ...]:
@@ -99,6 +116,13 @@ def float16_pieces(weight: Array) -> tuple[Array, Array]:
     # XLA may drop a cast to float16 and back; it must keep this.
     high = jax.lax.reduce_precision(weight, exponent_bits=5, mantissa_bits=10)
     return high, (weight - high) * LOW_SCALE
+
+
+def moves_of_lane(call: Callable[..., KernelCall], inputs: Inputs, adaptation: Adaptation | None) -> Moves:
+    """Of one lane; those that `jax.vmap` adds share the launches."""
+    run = over_lanes(lambda lanes: launches(call, lanes, adaptation))
+    moves = run(jax.tree.map(lambda array: array[None], inputs))
+    return jax.tree.map(lambda array: array[0], moves)
 
 
 def launches(call: Callable[..., KernelCall], lanes: Inputs, adaptation: Adaptation | None) -> Moves:

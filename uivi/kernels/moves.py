@@ -11,7 +11,6 @@ whichever end it starts from, and it stays reversible.
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -23,9 +22,9 @@ from uivi.kernels.launch import (
     check_shapes,
     check_types,
     float16_pieces,
-    launches,
+    moves_of_lane,
     outputs,
-    over_lanes,
+    shared_constants,
 )
 from uivi.kernels.types import Adaptation, MoveInputs, Moves
 
@@ -94,29 +93,18 @@ def fused_moves(
     """
     _check(inputs, num_leapfrog, energy)
     call = lambda lanes, adaptation: kernel_call(lanes, num_leapfrog, adaptation, energy, tiling)
-    run = over_lanes(lambda lanes: launches(call, lanes, adaptation))
-    moves = run(jax.tree.map(lambda array: array[None], inputs))
-    return jax.tree.map(lambda array: array[0], moves)
+    return moves_of_lane(call, inputs, adaptation)
 
 
 def kernel_call(
     lanes: MoveInputs, num_leapfrog: int, adaptation: Adaptation | None, energy: str, tiling: Tiling | None
 ) -> KernelCall:
     """The launch for inputs with a leading lane axis."""
-    num_lanes, num_moves, num_chains, noise_dim = lanes.momenta.shape
+    num_lanes, _, num_chains, noise_dim = lanes.momenta.shape
     latent_dim, width = lanes.w3.shape[1:]
     tiling = tiling or _tiling(lanes, energy, MOST_WAITING if adaptation else NUM_PROCESSORS)
-    adapted, rate, target = adaptation or Adaptation(0, 0.0, 1.0)
-    constants = {
-        "N": num_chains,
-        "T": num_moves,
-        "L": num_leapfrog,
-        "E": noise_dim,
-        "H": width,
+    constants = shared_constants(lanes, num_leapfrog, adaptation) | {
         "D": latent_dim,
-        "ADAPTED": adapted,
-        "RATE": rate,
-        "TARGET": target,
         "NOISE": _padded(noise_dim),
         "WIDTH": _padded(width, 64),
         "LATENT": _padded(latent_dim),
@@ -128,7 +116,9 @@ def kernel_call(
     }
     arrays = (*lanes, _halves(lanes))
     grid = (num_lanes * -(-num_chains // tiling.rows),)
-    return KernelCall(arrays, outputs(lanes, adapted), grid, constants, tiling, _program, NUM_STAGES)
+    return KernelCall(
+        arrays, outputs(lanes, constants["ADAPTED"]), grid, constants, tiling, _program, NUM_STAGES
+    )
 
 
 def _program():
@@ -144,7 +134,7 @@ def _halves(lanes: MoveInputs) -> Float[Array, "L P"]:
 
 
 def _tiling(lanes: MoveInputs, energy: str, most_of_lane: int) -> Tiling:
-    """8 chains a program while there are few programs, else 16: a program's time does not double."""
+    """8 chains a program while there are processors for all, else 16: twice the time, half the turns."""
     num_lanes, num_chains, noise_dim = lanes.eps.shape
     latent_dim, width = lanes.w3.shape[1:]
     programs_of_lane = -(-num_chains // 8)
@@ -180,21 +170,9 @@ def _check(inputs: MoveInputs, num_leapfrog: int, energy: str) -> None:
             f"expected `momenta` of shape (T, N, E) and `w3` of shape (D, H), got {inputs.momenta.shape} and "
             f"{inputs.w3.shape}: give one lane, and map over lanes with jax.vmap"
         )
-    (moves, chains, noise), (latent, width) = inputs.momenta.shape, inputs.w3.shape
+    (_, chains, noise), (latent, width) = inputs.momenta.shape, inputs.w3.shape
     if reason := misfit(noise, latent, width):
         raise ValueError(f"{reason}: the network must fit on the chip; use a smaller one, or plain HMC")
-    expected = {
-        "eps": (chains, noise),
-        "momenta": (moves, chains, noise),
-        "uniforms": (moves, chains),
-        "step": (),
-        "first_bias": (chains, width),
-        "w1": (width, noise),
-        "w2": (width, width),
-        "b2": (width,),
-        "w3": (latent, width),
-        "centre": (chains, latent),
-        "precision": (latent,),
-    }
+    others = {"b2": (width,), "centre": (chains, latent), "precision": (latent,)}
     advice = f"`momenta` gives T, N, E = {inputs.momenta.shape} and `w3` D, H = {inputs.w3.shape}"
-    check_shapes(inputs, expected, advice)
+    check_shapes(inputs, others, advice)
