@@ -31,7 +31,7 @@ test: venv ## run the tests (options: make test PYTEST_ARGS="-m 'not slow'")
 	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
 
 gpu-test: ## test the fused kernels on a Hopper GPU (GPU_PYTHON: has JAX for CUDA, uivi[gpu,test])
-	$(GPU_PYTHON) -m pytest -p no:cacheprovider tests/test_gpu.py
+	$(GPU_PYTHON) -m pytest -p no:cacheprovider tests/test_gpu.py tests/test_gpu_collapsed.py
 
 pymc6-test: ## test PyMC 6 in a venv of its own (PYMC6_PYTHON: Python 3.12 or newer)
 	$(PYMC6_PYTHON) -m venv $(PYMC6_VENV)

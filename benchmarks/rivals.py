@@ -18,8 +18,10 @@ from uivi.integrations.numpyro import target
 
 NUM_DRAWS = 20_000
 WARMUP, CHUNK = 500, 100
-TRIED = (200, 1_000)
-"""Updates of two trials: what the longer one takes more is updates, the rest of it compilation."""
+TRIED = 1_000
+"""Least number of updates."""
+TRIAL_SECONDS = 1.0
+"""Of the trial that tells how many updates fit into the time."""
 RATE = 1e-2
 
 
@@ -50,21 +52,26 @@ def with_guide(make: Callable[..., AutoContinuous], model: Model, seed: int, sec
     began = time.perf_counter()
     guide = make(model.model)
 
-    def run(num_steps: int):
+    def started(num_steps: int):
+        """The state before the first of `num_steps` updates, and a compiled function that makes some."""
         optimizer = numpyro.optim.optax_to_numpyro(optax.adam(optax.cosine_decay_schedule(RATE, num_steps)))
         svi = SVI(model.model, guide, optimizer, Trace_ELBO(num_particles=10))
-        return svi.run(jax.random.key(seed), num_steps, *model.args, progress_bar=False, **model.kwargs).params
+        update = lambda _, state: svi.update(state, *model.args, **model.kwargs)[0]
+        advance = jax.jit(lambda state, number: jax.lax.fori_loop(0, number, update, state))
+        state = jax.block_until_ready(advance(svi.init(jax.random.key(seed), *model.args, **model.kwargs), 0))
+        return svi, state, advance
 
-    times = []
-    for tried in TRIED:
+    _, state, advance = started(TRIED)
+    compilation, number, took = time.perf_counter() - began, 1, 0.0
+    while took < TRIAL_SECONDS:
+        number *= 4
         since = time.perf_counter()
-        jax.block_until_ready(run(tried))
-        times.append(time.perf_counter() - since)
-    update = max(times[1] - times[0], 1e-6) / (TRIED[1] - TRIED[0])
-    compilation = max(times[1] - TRIED[1] * update, 0.0)
+        jax.block_until_ready(advance(state, number))
+        took = time.perf_counter() - since
     left = seconds - compilation - (time.perf_counter() - began)
-    num_steps = max(TRIED[1], int(left / update))
-    params = jax.block_until_ready(run(num_steps))
+    num_steps = max(TRIED, int(left * number / took))
+    svi, state, advance = started(num_steps)
+    params = svi.get_params(jax.block_until_ready(advance(state, num_steps)))
     draws = guide.sample_posterior(jax.random.key(1), params, sample_shape=(NUM_DRAWS,))
     return Answer(draws, _pareto_k(guide, params, model), f"{num_steps} updates")
 

@@ -1,4 +1,4 @@
-"""Do all forms of the reverse chain end at the same bound? `python -m benchmarks.same_bound [updates]`.
+"""Do all forms of the reverse chain end at the same bound? `python -m benchmarks.same_bound [updates] [names]`.
 
 Five seeds side by side of the paper's UIVI on MNIST: the VAE with plain HMC and with the fused kernel (on a GPU
 that has it), the regression with the direct density, with the collapsed one, and fused. Prints of each form the
@@ -81,7 +81,7 @@ def bound(task, state: loop.FitState) -> float:
 def main() -> None:
     updates = int(sys.argv[1]) if len(sys.argv) > 1 else UPDATES
     jax.config.update("jax_default_matmul_precision", "highest")
-    for name in PROBLEMS:
+    for name in sys.argv[2:] or PROBLEMS:
         experiment = EXPERIMENTS[name]
         task, first = experiment.task("full"), []
         for form, recipe in forms(name, experiment.recipes["paper"]["uivi"]).items():

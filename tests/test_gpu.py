@@ -104,8 +104,8 @@ def test_one_launch_makes_the_moves_of_several(num_lanes, monkeypatch, getkey):
         gap = np.abs(np.asarray(moves.eps - apart.eps))[alike, 1, :96]
         return np.median(gap.reshape(-1, 8 * 10), -1)
 
-    assert distances(together).max() < 1e-4
-    assert distances(fixed).min() > 1e-3
+    # Of 480 programs of the reference the one that the wrong step changes least is off by 2.6e-4.
+    assert distances(together).max() < 1e-4 < distances(fixed).min()
 
 
 def test_lanes_of_one_launch_are_those_of_several(getkey):

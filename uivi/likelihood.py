@@ -21,6 +21,7 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from uivi import _checks
+from uivi._compiling import seldom_jit
 from uivi._types import Context, Key, Latent, Scalar
 from uivi.bounds import BoundValue, Side
 from uivi.families.base import AbstractFamily
@@ -134,7 +135,7 @@ class Likelihood(eqx.Module):
         return SiteValues(*values), SiteValues(*variances)
 
 
-@eqx.filter_jit
+@seldom_jit
 def _evaluate(settings: Likelihood, keys: Array, family, target, sites):
     def one(key: Key, site: Array):
         terms_key, student_key = jax.random.split(key)

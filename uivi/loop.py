@@ -118,6 +118,11 @@ def _run(method: Method, state: FitState, num_steps: Array) -> tuple[FitState, C
     return eqx.combine(arrays, static), ChunkInfo(mean, totals[-1])
 
 
+def lowered(method: Method, state: FitState) -> jax.stages.Lowered:
+    """The program of `run`, before compilation."""
+    return _run.lower(method, state, jnp.ones((), jnp.int32)).lowered
+
+
 def averaged(state: FitState) -> FitState:
     """The state to evaluate: with the averaged parameters if the optimiser keeps an average."""
     params = (state.family, state.target)

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from uivi import datasets, loop
+from uivi._compiling import seldom_jit
 from uivi._types import Key
 from uivi.ais import AIS
 from uivi.experiments.base import AbstractTask, Effort, Recipe
@@ -160,7 +161,7 @@ class VaeTask(AbstractTask):
         images = _floats(self.train[:NUM_RECONSTRUCTIONS])
         assert isinstance(fit.target, BernoulliVAE)
         decode, keys = fit.target.decode, jax.random.split(key, NUM_RECONSTRUCTIONS)
-        made = jax.vmap(lambda k, x: decode(fit.family.sample(k, x).z))(keys, images)
+        made = seldom_jit(jax.vmap(lambda k, x: decode(fit.family.sample(k, x).z)))(keys, images)
         return {"images": _encoded(images), "reconstructions": _encoded(made)}
 
     def describe(self) -> dict[str, Any]:

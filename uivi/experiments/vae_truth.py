@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Float
 
+from uivi._compiling import seldom_jit
 from uivi._types import Key
 from uivi.ais import AIS
 from uivi.families import AbstractFamily, StandardNormal
@@ -46,7 +46,7 @@ def _estimates(log_p: np.ndarray, own: np.ndarray, fresh: np.ndarray, mixing: in
     return {"paper": mean(log_p - low), "lower": mean(log_p - high)}
 
 
-@eqx.filter_jit
+@seldom_jit
 def _terms(settings: Likelihood, key: Key, family, target, images: Images) -> Terms:
     def one(args):
         key, x = args
@@ -96,7 +96,7 @@ def _mean(values: Array | None) -> dict[str, float]:
     return {"mean": float(np.mean(np.asarray(values, np.float64)))}
 
 
-@eqx.filter_jit
+@seldom_jit
 def _simulate(key: Key, target: BernoulliVAE, num: int) -> tuple[Images, Float[Array, "N D"]]:
     z_key, x_key = jax.random.split(key)
     z = jax.random.normal(z_key, (num, target.dim))
@@ -104,7 +104,7 @@ def _simulate(key: Key, target: BernoulliVAE, num: int) -> tuple[Images, Float[A
     return jax.random.bernoulli(x_key, mean).astype(z.dtype), z
 
 
-@eqx.filter_jit
+@seldom_jit
 def _anneal(annealing: AIS, key: Key, target: BernoulliVAE, images: Images, starts, chains: int):
     def one(key, x, start):
         log_likelihood = lambda z: target.log_likelihood(z, x)  # noqa: E731
