@@ -104,8 +104,9 @@ def test_one_launch_makes_the_moves_of_several(num_lanes, monkeypatch, getkey):
         gap = np.abs(np.asarray(moves.eps - apart.eps))[alike, 1, :96]
         return np.median(gap.reshape(-1, 8 * 10), -1)
 
-    # Of 480 programs of the reference the one that the wrong step changes least is off by 2.6e-4.
-    assert distances(together).max() < 1e-4 < distances(fixed).min()
+    assert distances(together).max() < 1e-4
+    # Not in all: where most chains of a program stay, a wrong step changes little.
+    assert np.mean(distances(fixed) > 1e-3) > 0.95, "a wrong step went unnoticed"
 
 
 def test_lanes_of_one_launch_are_those_of_several(getkey):
