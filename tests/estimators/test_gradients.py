@@ -66,6 +66,21 @@ def test_gradient_with_a_learned_proposal(x64, getkey):
     assert_mean(samples, exact(family), max_stderr=MAX_STDERR)
 
 
+@pytest.mark.parametrize("power", [1.0, 2.0])
+def test_the_squared_weight_of_the_start_recovers_the_gradient(power, x64, getkey):
+    """Of the mutual information, by one round of few proposals; not so the exactly invariant form."""
+    oracle = make_oracle()
+    state = trained_state(getkey(), ISIR(12, 1, LEARNED), oracle.family, 200)
+    samples = samples_of(getkey(), UIVI(16, ISIR(12, 1, LEARNED, start_power=power)), oracle.family, state)
+    lost = exact_gradient(negative_conditional_elbo, oracle.conditional)
+    gap = exact(oracle.family) - lost
+    recovered = ((samples - lost[None]) @ gap / (gap @ gap))[:, None]
+    if power == 1:
+        assert_not_mean(recovered, 1.0)
+    else:
+        assert_mean(recovered, 1.0, max_stderr=0.01)
+
+
 def test_stuck_sampler_gives_the_gradient_of_the_conditional_entropy(x64, getkey):
     """ε′ = ε loses the gradient of the mutual information, exactly as the theory says."""
     oracle = make_oracle()

@@ -100,6 +100,9 @@ SAMPLERS = {
     "isir-mixing": Row(lambda _: ISIR(4, 2, FromMixing())),
     "isir-untrained": Row(lambda _: ISIR(3, 2, LEARNED), disturb=_disturb_net),
     "isir-trained": Row(lambda _: ISIR(3, 1, LEARNED), num_updates=200),
+    "isir-squared-start": Row(
+        lambda _: ISIR(200, 1, LEARNED, start_power=2.0), num_updates=200, invariant=False
+    ),
     "compose": Row(
         lambda _: Compose(ISIR(3, 1, LEARNED), HMC(0, 2, 2, FixedStep(0.4)), ISIR(3, 1, FromMixing()))
     ),

@@ -19,15 +19,28 @@ class ISIR(AbstractReverseSampler):
     one: exactly invariant for q(ε|z) whatever m. The draws of the last round are returned with their weights
     (Rao-Blackwellised), not only the one picked. Draws of the other rounds come along with weight zero: their
     density was computed in the same batch, and leaving them out would cost a second pass over the network.
+
+    What weight W the start has kept ties the draws to it, and biases the entropy's gradient by O(1/K). As W² it
+    does so by O(1/K²) where proposals are good, and still wins where all of them miss. What is left of
+    O(1/K) is the bias of self-normalised importance sampling, which vanishes as m approaches q(ε|z).
+
+    Attributes:
+        num_proposals: K.
+        num_rounds: of K proposals each.
+        proposal: m(ε|z).
+        start_power: the start's weight enters with this power. With 1 the weighted draws are exactly invariant;
+            2 recovers more of the gradient. The draw that is picked is exact with any.
     """
 
     num_proposals: int = eqx.field(static=True, default=50)
     num_rounds: int = eqx.field(static=True, default=2)
     proposal: AbstractProposal = eqx.field(default_factory=Learned)
+    start_power: float = eqx.field(static=True, default=1.0)
 
     def __check_init__(self):
         _checks.positive_int("num_proposals", self.num_proposals)
         _checks.positive_int("num_rounds", self.num_rounds)
+        _checks.positive_float("start_power", self.start_power)
 
     def init(self, key: Key, family: SemiImplicit) -> PyTree:
         """The proposal's state."""
@@ -59,6 +72,9 @@ class ISIR(AbstractReverseSampler):
             log_weights = jax.nn.log_softmax(member)
             moved += 1 - jnp.sum(jnp.where(is_current, jnp.exp(log_weights), 0.0))
             place = jnp.argmax(member + gumbel[number])
+        if self.start_power != 1:
+            is_start = numbers == 0
+            log_weights = jax.nn.log_softmax(jnp.where(is_start, self.start_power * log_weights, log_weights))
         share = jnp.asarray(moved / self.num_rounds, eps.dtype)
         info = ReverseInfo(jnp.full_like(share, jnp.nan), share, bad.astype(eps.dtype))
         return ReverseDraws(eps, log_weights, eps[place]), info, ()

@@ -140,17 +140,27 @@ class Learned(AbstractProposal):
     Fitted by maximum likelihood on the (ε, z) pairs that every update draws anyway: the forward KL
     to the true reverse conditional, without bias. The covariance is full. Inputs are standardised by
     running moments.
+
+    Attributes:
+        width: of the network.
+        depth: its hidden layers.
+        prior_share: probability that a proposal comes from q(ε).
+        learning_rate: of Adam.
+        inflation: proposals are this much wider than r in every direction. Where r is too narrow, weights are
+            enormous; a proposal that is a little too wide costs next to nothing.
     """
 
     width: int = eqx.field(static=True, default=128)
     depth: int = eqx.field(static=True, default=2)
     prior_share: float = eqx.field(static=True, default=0.5)
     learning_rate: float = eqx.field(static=True, default=1e-3)
+    inflation: float = eqx.field(static=True, default=1.0)
 
     def __check_init__(self):
         _checks.positive_int("width", self.width)
         _checks.positive_int("depth", self.depth)
         _checks.positive_float("learning_rate", self.learning_rate)
+        _checks.positive_float("inflation", self.inflation)
         if not 0 < self.prior_share < 1:
             raise ValueError(f"expected `prior_share` between 0 and 1, got {self.prior_share}")
 
@@ -172,8 +182,9 @@ class Learned(AbstractProposal):
         self, family: SemiImplicit, z: Array, context: Array | None, state: LearnedState
     ) -> AbstractProposalAt:
         """The defensive mixture at one z."""
-        gaussian = _gaussian_at(state, _inputs(z, context), family.noise_dim)
-        return _DefensiveAt(family.mixing, gaussian, self.prior_share)
+        fitted = _gaussian_at(state, _inputs(z, context), family.noise_dim)
+        wider = eqx.tree_at(lambda g: g.scale, fitted, self.inflation * fitted.scale)
+        return _DefensiveAt(family.mixing, wider, self.prior_share)
 
     def adapt(self, state: LearnedState, draws: Draw, contexts: Array | None) -> LearnedState:
         """One Adam step on the mean of -log r(ε|z); then the running moments."""
