@@ -100,6 +100,9 @@ SAMPLERS = {
     "isir-mixing": Row(lambda _: ISIR(4, 2, FromMixing())),
     "isir-untrained": Row(lambda _: ISIR(3, 2, LEARNED), disturb=_disturb_net),
     "isir-trained": Row(lambda _: ISIR(3, 1, LEARNED), num_updates=200),
+    "isir-widened": Row(
+        lambda _: ISIR(3, 1, Learned(width=16, learning_rate=1e-2, inflation=1.5)), num_updates=200
+    ),
     "isir-squared-start": Row(
         lambda _: ISIR(200, 1, LEARNED, start_power=2.0), num_updates=200, invariant=False
     ),

@@ -81,7 +81,7 @@ _autoencoder = functools.partial(Case, "vae", optimizer=vae.paper_optimizer, upd
 
 _ALL = (
     _banana("uivi, paper's chain", presets.paper_family, presets.paper_uivi()),
-    _banana("uivi, default", presets.default_family, UIVI(), updates=100),
+    _banana("uivi, default", presets.default_family, presets.default_uivi(), updates=100),
     _banana("sivi, L = 100", presets.paper_family, SIVI(1, 100)),
     _regression("uivi, paper's chain", regression.paper_family, regression.paper_uivi()),
     _regression(f"uivi, paper's chain, {NOT_FUSED}", regression.paper_family, plain(regression.paper_uivi())),

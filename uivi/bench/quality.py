@@ -9,7 +9,7 @@ import optax
 
 from uivi import loop, metrics, presets
 from uivi._types import Key
-from uivi.estimators import SIVI, UIVI, AbstractEstimator
+from uivi.estimators import SIVI, AbstractEstimator
 from uivi.families import AbstractFamily
 from uivi.targets import Banana
 
@@ -31,7 +31,9 @@ class Racer:
 
 RACERS = {
     "uivi, paper": Racer(presets.paper_family, presets.paper_uivi(), presets.paper_optimizer, 50_000, 1_000),
-    "uivi, default": Racer(presets.default_family, UIVI(), presets.default_optimizer, 6_000, 300),
+    "uivi, default": Racer(
+        presets.default_family, presets.default_uivi(), presets.default_optimizer, 6_000, 300
+    ),
     "sivi, default": Racer(presets.default_family, SIVI(), presets.default_optimizer, 6_000, 300),
 }
 

@@ -28,7 +28,6 @@ from uivi.stopping import Rounds
 DEFAULT_STEPS = 6_000
 DEFAULT_RATE = 4e-3
 FULL_COVARIANCE_UP_TO = 200
-MANY_PROPOSALS_UP_TO = 50
 
 
 def default_family(
@@ -64,7 +63,7 @@ def default_estimator(family: AbstractFamily) -> AbstractEstimator:
     """
     if isinstance(family, AbstractExplicit):
         return StickingTheLanding()
-    return default_uivi(100 if family.dim <= MANY_PROPOSALS_UP_TO else 50)
+    return default_uivi(100 if family.dim <= FULL_COVARIANCE_UP_TO else 50)
 
 
 def default_optimizer(num_steps: int | Rounds) -> optax.GradientTransformation:
