@@ -53,7 +53,7 @@ class Diagnosis:
         pareto_k_upper: k-hat of p/q with log q underestimated (the estimate of `upper`).
         nonfinite: rejected proposals and densities that were not finite, over the fit.
         skipped: updates skipped because their gradient was not finite.
-        gaps: between the moments of q and those of its draws reweighted to the posterior, of z and of a model's
+        gaps: between the moments of q and those of its draws reweighted to the posterior, of z or of a model's
             variables.
         verdict: whether to use the draws.
         advice: what was found and what to change, empty when all is well.

@@ -165,11 +165,11 @@ class Posterior:
         return self._diagnosis
 
     def _quantities(self, z: Float[Array, "S D"]) -> Float[Array, "S K"]:
-        """Z itself and, of a model, its real variables."""
+        """Of a model its real variables, which are what its user sees; otherwise z itself."""
         if not isinstance(self.target, AbstractModel):
             return z
         variables = [x.reshape(z.shape[0], -1) for x in jax.tree.leaves(self.structured(z))]
-        return jnp.concatenate([z, *(x for x in variables if jnp.issubdtype(x.dtype, z.dtype))], 1)
+        return jnp.concatenate([x for x in variables if jnp.issubdtype(x.dtype, z.dtype)], 1)
 
     def summary(self) -> str:
         """ELBO from both sides, mixing of the reverse sampler, k-hat, status and advice, as text."""
