@@ -21,6 +21,8 @@ from uivi.targets.base import AbstractTarget
 
 NUM_DRAWS = 2_048
 NUM_MIXING = 512
+MOST_K = 0.7
+"""k-hat up to which importance weights are reliable (Vehtari et al. 2024)."""
 MORE = 4
 """Times as many draws compare the moments again where the first ones leave a doubt."""
 MOST_OFF = 0.05
@@ -150,8 +152,8 @@ def diagnose(
     compare = lambda made: diagnostics.moment_gaps(quantities(made.z), made.log_p - made.log_q_high)
     evaluated = evaluate(bound_key, NUM_DRAWS)
     lower, upper = bounds.bracket(evaluated)
-    gaps = compare(evaluated)
-    if max(gaps.mean, gaps.sd) > MOST_OFF:
+    gaps, pareto_k = compare(evaluated), diagnostics.pareto_k(evaluated.log_p - evaluated.log_q_high)
+    if pareto_k < MOST_K and max(gaps.mean, gaps.sd) > MOST_OFF:
         gaps = compare(evaluate(jax.random.fold_in(bound_key, 1), MORE * NUM_DRAWS))
     mixing = None
     if isinstance(estimator, UIVI) and isinstance(family, SemiImplicit):
@@ -161,7 +163,7 @@ def diagnose(
         lower=lower,
         upper=upper,
         mixing=mixing,
-        pareto_k_lower=diagnostics.pareto_k(evaluated.log_p - evaluated.log_q_high),
+        pareto_k_lower=pareto_k,
         pareto_k_upper=diagnostics.pareto_k(evaluated.log_p - evaluated.log_q_low),
         nonfinite=_total(history, "nonfinite"),
         skipped=float(sum(history.get("skipped", [0]))),
@@ -211,11 +213,11 @@ def _findings(found: Diagnosis, history: dict[str, list[Any]]) -> list[tuple[Ver
             Verdict.CARE if width < 1 else Verdict.BAD,
             f"the ELBO is only known to {width:.2f} nats: q's components are narrow and hard to find from z",
         )
-    if not found.pareto_k_lower < 0.7:
+    if not found.pareto_k_lower < MOST_K:
         note(
             Verdict.BAD,
-            f"k-hat {found.pareto_k_lower:.2f} is above 0.7: q differs from the posterior, if only in tails; "
-            "a longer fit, a larger noise_dim, a wider net or another parameterisation may help",
+            f"k-hat {found.pareto_k_lower:.2f} is above {MOST_K}: q differs from the posterior, if only in "
+            "tails; a longer fit, a larger noise_dim, a wider net or another parameterisation may help",
         )
     elif found.gaps and (off := _off(found.gaps)):
         note(
