@@ -153,7 +153,7 @@ def diagnose(
     evaluated = evaluate(bound_key, NUM_DRAWS)
     lower, upper = bounds.bracket(evaluated)
     gaps, pareto_k = compare(evaluated), diagnostics.pareto_k(evaluated.log_p - evaluated.log_q_high)
-    if pareto_k < MOST_K and max(gaps.mean, gaps.sd) > MOST_OFF:
+    if pareto_k < MOST_K and MOST_OFF < max(gaps.mean, gaps.sd) < 4 * MOST_OFF:
         gaps = compare(evaluate(jax.random.fold_in(bound_key, 1), MORE * NUM_DRAWS))
     mixing = None
     if isinstance(estimator, UIVI) and isinstance(family, SemiImplicit):
