@@ -18,8 +18,7 @@ from uivi.integrations.numpyro import target
 
 NUM_DRAWS = 20_000
 WARMUP, CHUNK = 500, 100
-TRIED = 1_000
-"""Least number of updates."""
+LEAST_UPDATES = 1_000
 TRIAL_SECONDS = 1.0
 """Of the trial that tells how many updates fit into the time."""
 RATE = 1e-2
@@ -61,7 +60,7 @@ def with_guide(make: Callable[..., AutoContinuous], model: Model, seed: int, sec
         state = jax.block_until_ready(advance(svi.init(jax.random.key(seed), *model.args, **model.kwargs), 0))
         return svi, state, advance
 
-    _, state, advance = started(TRIED)
+    _, state, advance = started(LEAST_UPDATES)
     compilation, number, took = time.perf_counter() - began, 1, 0.0
     while took < TRIAL_SECONDS:
         number *= 4
@@ -69,7 +68,7 @@ def with_guide(make: Callable[..., AutoContinuous], model: Model, seed: int, sec
         jax.block_until_ready(advance(state, number))
         took = time.perf_counter() - since
     left = seconds - compilation - (time.perf_counter() - began)
-    num_steps = max(TRIED, int(left * number / took))
+    num_steps = max(LEAST_UPDATES, int(left * number / took))
     svi, state, advance = started(num_steps)
     params = svi.get_params(jax.block_until_ready(advance(state, num_steps)))
     draws = guide.sample_posterior(jax.random.key(1), params, sample_shape=(NUM_DRAWS,))

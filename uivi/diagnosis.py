@@ -28,6 +28,8 @@ MORE = 4
 MOST_OFF = 0.05
 """Error of a mean, in standard deviations, or of a standard deviation, in parts of it, of a good fit: half of
 the tenth that users may expect, for tails where q has no draws escape the weights."""
+FAR_OFF = 0.2
+"""From here on there is no doubt."""
 
 
 class Verdict(enum.IntEnum):
@@ -153,7 +155,7 @@ def diagnose(
     evaluated = evaluate(bound_key, NUM_DRAWS)
     lower, upper = bounds.bracket(evaluated)
     gaps, pareto_k = compare(evaluated), diagnostics.pareto_k(evaluated.log_p - evaluated.log_q_high)
-    if pareto_k < MOST_K and MOST_OFF < max(gaps.mean, gaps.sd) < 4 * MOST_OFF:
+    if pareto_k < MOST_K and MOST_OFF < max(gaps.mean, gaps.sd) < FAR_OFF:
         gaps = compare(evaluate(jax.random.fold_in(bound_key, 1), MORE * NUM_DRAWS))
     mixing = None
     if isinstance(estimator, UIVI) and isinstance(family, SemiImplicit):

@@ -169,7 +169,7 @@ class Posterior:
         if not isinstance(self.target, AbstractModel):
             return z
         variables = [x.reshape(z.shape[0], -1) for x in jax.tree.leaves(self.structured(z))]
-        return jnp.concatenate([x for x in variables if jnp.issubdtype(x.dtype, z.dtype)], 1)
+        return jnp.concatenate([x for x in variables if jnp.issubdtype(x.dtype, jnp.floating)], 1)
 
     def summary(self) -> str:
         """ELBO from both sides, mixing of the reverse sampler, k-hat, status and advice, as text."""

@@ -9,7 +9,7 @@ import optax
 
 from uivi import loop, metrics, presets
 from uivi._types import Key
-from uivi.estimators import SIVI, AbstractEstimator
+from uivi.estimators import AbstractEstimator
 from uivi.families import AbstractFamily
 from uivi.targets import Banana
 
@@ -34,7 +34,9 @@ RACERS = {
     "uivi, default": Racer(
         presets.default_family, presets.default_uivi(), presets.default_optimizer, 6_000, 300
     ),
-    "sivi, default": Racer(presets.default_family, SIVI(), presets.default_optimizer, 6_000, 300),
+    "sivi, default": Racer(
+        presets.default_family, presets.default_sivi(), presets.default_optimizer, 6_000, 300
+    ),
 }
 
 

@@ -160,14 +160,19 @@ class VaeTask(AbstractTask):
         """Ten training images and their reconstructions: the mean of p(x|z) at one draw z (Figure 5)."""
         images = _floats(self.train[:NUM_RECONSTRUCTIONS])
         assert isinstance(fit.target, BernoulliVAE)
-        decode, keys = fit.target.decode, jax.random.split(key, NUM_RECONSTRUCTIONS)
-        made = seldom_jit(jax.vmap(lambda k, x: decode(fit.family.sample(k, x).z)))(keys, images)
+        made = _reconstructed(key, fit.family, fit.target, images)
         return {"images": _encoded(images), "reconstructions": _encoded(made)}
 
     def describe(self) -> dict[str, Any]:
         """Data and budget."""
         budget = {f.name: _plain(getattr(self.budget, f.name)) for f in dataclasses.fields(self.budget)}
         return {"dataset": self.data.name, "description": self.data.description, "budget": budget}
+
+
+@seldom_jit
+def _reconstructed(key: Key, family, target: BernoulliVAE, images: Float[Array, "N P"]) -> Float[Array, "N P"]:
+    keys = jax.random.split(key, images.shape[0])
+    return jax.vmap(lambda k, x: target.decode(family.sample(k, x).z))(keys, images)
 
 
 def _floats(images: np.ndarray) -> Float[Array, "N P"]:
