@@ -179,3 +179,20 @@ def test_moments_in_doubt_are_looked_at_twice(scale, verdict, sizes, monkeypatch
     found = diagnose(uivi.Explicit(), uivi.ExplicitGaussian.create(2, scale), target)
     assert asked == [diagnosis.NUM_DRAWS, diagnosis.MORE * diagnosis.NUM_DRAWS][:sizes]
     assert found.verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("gap", "stderr", "looks"), [(0.01, 0.01, 1), (0.1, 0.05, 2), (0.3, 0.02, 1), (0.3, 0.2, 2)]
+)
+def test_a_gap_is_looked_at_again_unless_it_is_small_or_surely_large(gap, stderr, looks, monkeypatch):
+    """Chance can make a gap of any size."""
+    seen = []
+
+    def gaps(values, log_weights):
+        seen.append(len(values))
+        return MomentGaps(gap, 0.0, stderr, 0.01, 2)
+
+    monkeypatch.setattr(diagnosis.diagnostics, "moment_gaps", gaps)
+    target = Density(lambda z: -0.5 * z @ z, 2)
+    diagnose(uivi.Explicit(), uivi.ExplicitGaussian.create(2, 1.0), target)
+    assert len(seen) == looks

@@ -29,7 +29,7 @@ MOST_OFF = 0.05
 """Error of a mean, in standard deviations, or of a standard deviation, in parts of it, of a good fit: half of
 the tenth that users may expect, for tails where q has no draws escape the weights."""
 FAR_OFF = 0.2
-"""From here on there is no doubt."""
+"""From here on there is no doubt, if it is not chance."""
 
 
 class Verdict(enum.IntEnum):
@@ -155,7 +155,7 @@ def diagnose(
     evaluated = evaluate(bound_key, NUM_DRAWS)
     lower, upper = bounds.bracket(evaluated)
     gaps, pareto_k = compare(evaluated), diagnostics.pareto_k(evaluated.log_p - evaluated.log_q_high)
-    if pareto_k < MOST_K and MOST_OFF < max(gaps.mean, gaps.sd) < FAR_OFF:
+    if pareto_k < MOST_K and _is_doubtful(gaps):
         gaps = compare(evaluate(jax.random.fold_in(bound_key, 1), MORE * NUM_DRAWS))
     mixing = None
     if isinstance(estimator, UIVI) and isinstance(family, SemiImplicit):
@@ -235,6 +235,13 @@ def _findings(found: Diagnosis, history: dict[str, list[Any]]) -> list[tuple[Ver
         words = f"{found.skipped:.0f} of {updates} updates had a gradient that was not finite"
         note(Verdict.CARE, f"{words}: guard the log density")
     return findings
+
+
+def _is_doubtful(gaps: MomentGaps) -> bool:
+    """Whether a moment may be off by too much, and none is known to be far off."""
+    pairs = ((gaps.mean, gaps.mean_stderr), (gaps.sd, gaps.sd_stderr))
+    is_far = any(gap >= FAR_OFF and not gaps.is_chance(gap, stderr) for gap, stderr in pairs)
+    return not is_far and any(gap > MOST_OFF for gap, _ in pairs)
 
 
 def _off(gaps: MomentGaps) -> str:
