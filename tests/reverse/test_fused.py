@@ -32,11 +32,16 @@ def pretend(monkeypatch):
     monkeypatch.setattr(kernels, "collapsed_moves", kernels.reference_moves)
 
 
-@pytest.mark.parametrize("dim", [2, 40], ids=["whole", "collapsed"])
+@pytest.mark.parametrize(
+    ("dim", "width", "is_collapsed"),
+    [(2, 9, False), (40, 9, True), (70, 20, False)],
+    ids=["whole", "collapsed", "plain density, collapsed kernel"],
+)
 @pytest.mark.parametrize("rule", RULES)
-def test_the_kernel_runs_the_same_chains(rule, dim, pretend, getkey):
-    family, contexts = make_family(getkey(), dim=dim), jax.random.normal(getkey(), (NUM_CHAINS, CONTEXT))
-    assert family.conditional.is_collapsed == (dim == 40)
+def test_the_kernel_runs_the_same_chains(rule, dim, width, is_collapsed, pretend, getkey):
+    family = make_family(getkey(), dim=dim, width=width)
+    contexts = jax.random.normal(getkey(), (NUM_CHAINS, CONTEXT))
+    assert family.conditional.is_collapsed == is_collapsed
     pairs, key = draw_pairs(getkey(), family, NUM_CHAINS, contexts), getkey()
     made = []
     for is_fused in (True, False):

@@ -30,16 +30,23 @@ def _obstacle(family: SemiImplicit) -> str:
     net = conditional.net
     if len(net.layers) != 3 or net.skip is not None or net.activation is not jax.nn.relu:
         return "its network has not two hidden ReLU layers without a skip connection"
-    width = net.layers[1].weight.shape[0]
-    if conditional.is_collapsed:
-        misfit = kernels.collapsed_misfit(net.noise_dim, width)
-    else:
-        misfit = kernels.misfit(net.noise_dim, net.out_dim, width)
-    if misfit:
+    if _takes_collapsed(conditional) and (
+        misfit := kernels.collapsed_misfit(net.noise_dim, _width(conditional))
+    ):
         return misfit
     if net.layers[0].weight.dtype != jnp.float32:
         return f"its weights are {net.layers[0].weight.dtype}, not float32"
     return "" if kernels.is_available() else "the kernel needs a Hopper GPU and the packages of uivi[gpu]"
+
+
+def _takes_collapsed(conditional: Gaussian) -> bool:
+    """Whether chains take the kernel of collapsed densities: z is large, or too large for the other kernel."""
+    net = conditional.net
+    return conditional.is_collapsed or bool(kernels.misfit(net.noise_dim, net.out_dim, _width(conditional)))
+
+
+def _width(conditional: Gaussian) -> int:
+    return conditional.net.layers[1].weight.shape[0]
 
 
 class Chains(eqx.Module):
@@ -82,7 +89,7 @@ class Chains(eqx.Module):
             "w2": second.weight,
             "b2": second.bias,
         }
-        if self.conditional.is_collapsed:
+        if _takes_collapsed(self.conditional):
             return kernels.collapsed_moves(self._collapsed(common), num_leapfrog, adaptation)
         return kernels.fused_moves(self._whole(common), num_leapfrog, adaptation)
 
