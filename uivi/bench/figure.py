@@ -16,8 +16,8 @@ def figure(found: dict[str, Any]) -> bytes:
     axes = picture.subplots(2, 3)
     # A part that was not measured leaves its axes empty.
     _roofline(axes[0, 0], found)
-    for place, name, label in zip(axes.flat[1:4], ("dim", "chains", "width"), LABELS, strict=True):
-        _sweep(place, [row for row in found["sweeps"] if row["sweep"] == name], name, label)
+    for place, (name, label) in zip(axes.flat[1:4], LABELS.items(), strict=True):
+        _sweep(place, found[name], name, label)
     _race(axes[1, 1], found["quality"])
     _times(axes[1, 2], found["updates"])
     picture.suptitle(f"{found['device']}, JAX {found['versions']['jax']}, {found['precision']} products")
@@ -26,7 +26,11 @@ def figure(found: dict[str, Any]) -> bytes:
     return buffer.getvalue()
 
 
-LABELS = ("size of z (one chain)", "chains", "width of the hidden layers (100 chains)")
+LABELS = {
+    "dim": "size of z (one chain)",
+    "chains": "chains",
+    "width": "width of the hidden layers (100 chains)",
+}
 
 
 def _roofline(axes: Any, found: dict[str, Any]) -> None:

@@ -134,7 +134,6 @@ def side_by_side(case: Case, lanes: int, precision: str | None = None) -> dict[s
         "lanes": lanes,
         "ms": 1e3 * found.update,
         "updates_per_second": lanes / found.update,
-        "compile_seconds": found.compiled,
     }
 
 

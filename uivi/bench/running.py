@@ -1,5 +1,6 @@
 """The whole benchmark of this device: JSON, a figure, a table."""
 
+import functools
 import json
 import pathlib
 import platform
@@ -100,12 +101,9 @@ def _lanes(precision: str | None, quick: bool, say: Say) -> Rows:  # noqa: FBT00
     return rows
 
 
-def _sweeps(precision: str | None, quick: bool, say: Say) -> Rows:  # noqa: FBT001
-    rows = []
-    for name in SWEEPS:
-        say(f"sweep over {name}")
-        rows += sweep(name, jax.random.key(0), precision, quick=quick)
-    return rows
+def _sweep(name: str, precision: str | None, quick: bool, say: Say) -> Rows:  # noqa: FBT001
+    say(f"sweep over {name}")
+    return sweep(name, jax.random.key(0), precision, quick=quick)
 
 
 def _quality(precision: str | None, quick: bool, say: Say) -> Rows:  # noqa: FBT001
@@ -121,6 +119,6 @@ PARTS: dict[str, Callable[[str | None, bool, Say], Rows]] = {
     "updates": _updates,
     "flat": _flat,
     "lanes": _lanes,
-    "sweeps": _sweeps,
+    **{name: functools.partial(_sweep, name) for name in SWEEPS},
     "quality": _quality,
 }

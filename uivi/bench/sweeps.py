@@ -63,5 +63,5 @@ def sweep(name: str, key: Key, precision: str | None, *, quick: bool) -> list[di
         fewer, more = (setting.seconds(key, n, precision, updates) for n in (FEWER, MORE))
         move = max(more - fewer, 0.0) / (MORE - FEWER)
         times = {"ms": 1e3 * (fewer + (MOVES - FEWER) * move), "chain_ms": 1e3 * MOVES * move}
-        rows.append({"sweep": name} | dataclasses.asdict(setting) | times)
+        rows.append(dataclasses.asdict(setting) | times)
     return rows

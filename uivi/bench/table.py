@@ -20,7 +20,6 @@ HEADERS = {
     "flat_ms": "flat ms",
     "library_ms": "library ms",
     "ratio": "ratio",
-    "sweep": "over",
     "dim": "dim",
     "chains": "chains",
     "width": "width",
@@ -32,7 +31,9 @@ TITLES = {
     "updates": "Updates",
     "flat": "Banana against a hand-flattened loop",
     "lanes": "Fits side by side",
-    "sweeps": "Sweeps",
+    "dim": "Over the size of z",
+    "chains": "Over the chains",
+    "width": "Over the width",
     "quality": "Time to quality, banana",
 }
 
