@@ -4,7 +4,7 @@ import functools
 import json
 import pathlib
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -21,7 +21,7 @@ from uivi.bench.sweeps import SWEEPS, sweep
 
 COPIED = 2**26
 Say = Callable[[str], None]
-Rows = list[dict[str, Any]]
+Rows = Iterator[dict[str, Any]]
 
 
 def bench(
@@ -34,7 +34,8 @@ def bench(
 ) -> dict[str, Any]:
     """Measure, write `bench.json` and `bench.png` below `out`; return the numbers.
 
-    Medians, compilation excluded. Other parts that `out` has of the same device and versions are kept.
+    Medians, compilation excluded. What is measured is written at once; other parts that `out` has of the same
+    device and versions are kept.
 
     Args:
         out: a directory, made if it is not there.
@@ -54,13 +55,15 @@ def bench(
     out.mkdir(parents=True, exist_ok=True)
     found |= _before(out / "bench.json", found)
     for name in chosen:
-        found[name] = PARTS[name](precision, quick, say)
-        archive.write_bytes(out / "bench.json", (json.dumps(found, indent=1) + "\n").encode())
+        found[name] = []
+        for row in PARTS[name](precision, quick, say):
+            found[name].append(row)
+            archive.write_bytes(out / "bench.json", (json.dumps(found, indent=1) + "\n").encode())
     archive.write_bytes(out / "bench.png", figure(found))
     return found
 
 
-def _before(path: pathlib.Path, found: dict[str, Any]) -> dict[str, Rows]:
+def _before(path: pathlib.Path, found: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     """The parts that were measured earlier, if by the same versions on the same device."""
     old = json.loads(path.read_text()) if path.exists() else {}
     is_same = all(old.get(name) == found[name] for name in ("device", "versions", "precision"))
@@ -79,40 +82,38 @@ def rates(precision: str | None) -> dict[str, float]:
 
 def _updates(precision: str | None, quick: bool, say: Say) -> Rows:  # noqa: FBT001
     del quick
-    rows = []
     for case in cases():
-        rows.append(measure(case, precision))
-        say(f"{case.problem}: {case.method}, {rows[-1]['ms']:.3f} ms an update")
-    return rows
+        row = measure(case, precision)
+        say(f"{case.problem}: {case.method}, {row['ms']:.3f} ms an update")
+        yield row
 
 
 def _flat(precision: str | None, quick: bool, say: Say) -> Rows:  # noqa: FBT001
     del precision
     say("against a hand-flattened loop")
-    return [compare(1, 200 if quick else 2_000), compare(100, 20 if quick else 200)]
+    yield compare(1, 200 if quick else 2_000)
+    yield compare(100, 20 if quick else 200)
 
 
 def _lanes(precision: str | None, quick: bool, say: Say) -> Rows:  # noqa: FBT001
-    rows = []
     for case in (case for case in cases() if case.problem == "vae"):
         for lanes in (1, 2) if quick else (1, 2, 8, 32):
-            rows.append(side_by_side(case, lanes, precision))
-            say(f"{lanes} fits side by side: {case.method}, {rows[-1]['ms']:.3f} ms an update of all")
-    return rows
+            row = side_by_side(case, lanes, precision)
+            say(f"{lanes} fits side by side: {case.method}, {row['ms']:.3f} ms an update of all")
+            yield row
 
 
 def _sweep(name: str, precision: str | None, quick: bool, say: Say) -> Rows:  # noqa: FBT001
-    say(f"sweep over {name}")
-    return sweep(name, jax.random.key(0), precision, quick=quick)
+    for row in sweep(name, jax.random.key(0), precision, quick=quick):
+        say(f"{name} {row[name]:,}: {row['ms']:.3f} ms an update, {row['chain_ms']:.3f} ms ten moves")
+        yield row
 
 
 def _quality(precision: str | None, quick: bool, say: Say) -> Rows:  # noqa: FBT001
     del precision
-    rows = []
     for name in RACERS:
         say(f"time to quality: {name}")
-        rows += race(name, jax.random.key(0), 15.0 if quick else 120.0)
-    return rows
+        yield from race(name, jax.random.key(0), 15.0 if quick else 120.0)
 
 
 PARTS: dict[str, Callable[[str | None, bool, Say], Rows]] = {

@@ -1,7 +1,7 @@
 """How the cost of an update and of its chain grows: with the size of z, the chains, the width."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -52,16 +52,14 @@ SWEEPS: dict[str, Callable[[bool], Sequence[Setting]]] = {
 }
 
 
-def sweep(name: str, key: Key, precision: str | None, *, quick: bool) -> list[dict[str, Any]]:
+def sweep(name: str, key: Key, precision: str | None, *, quick: bool) -> Iterator[dict[str, Any]]:
     """For every setting the time of an update with ten moves, and of these: half of what twenty moves add.
 
     The difference leaves out what is done once for a chain, such as the quadratic form of a large z.
     """
-    rows = []
     for setting in SWEEPS[name](quick):
         updates = max(1, min(100, int(2e6 / (setting.dim * 10 + setting.chains * setting.width * 10))))
         fewer, more = (setting.seconds(key, n, precision, updates) for n in (FEWER, MORE))
         move = max(more - fewer, 0.0) / (MORE - FEWER)
         times = {"ms": 1e3 * (fewer + (MOVES - FEWER) * move), "chain_ms": 1e3 * MOVES * move}
-        rows.append(dataclasses.asdict(setting) | times)
-    return rows
+        yield dataclasses.asdict(setting) | times
