@@ -23,15 +23,18 @@ NEVER = tl.constexpr(1 << 20)
 @triton.jit
 @no_type_check
 def packed(array, SIZE: tl.constexpr, G: tl.constexpr, BLOCKS: tl.constexpr, CACHE: tl.constexpr):
-    """BLOCKS tiles a warp, one below the other, as (G, 16 BLOCKS, 16); 0 in rows from SIZE on.
+    """BLOCKS tiles a warp, one below the other, as (G, 16 BLOCKS, 16).
 
     Of thread 4 g + t: rows g and g + 8, columns 2 t, 2 t + 1 and these + 8. Written with the threads first, or
     Triton would spread a warp over other dimensions, and the tile would pass through shared memory.
+
+    Beyond the tiles of SIZE rows, it is the last of them again: a mask would cost an instruction for each
+    register that it may leave empty, a quarter of all.
     """
     thread, group = tl.arange(0, 32)[:, None, None, None], tl.arange(0, G)[None, :, None, None]
-    number = group * BLOCKS + tl.arange(0, BLOCKS)[None, None, :, None]
+    number = tl.minimum(group * BLOCKS + tl.arange(0, BLOCKS)[None, None, :, None], (SIZE + 15) // 16 - 1)
     at = number * TILE + thread * 8 + tl.arange(0, 8)[None, None, None, :]
-    made = tl.load(array + at, mask=number * 16 < SIZE, other=0.0, cache_modifier=CACHE)
+    made = tl.load(array + at, cache_modifier=CACHE)
     made = tl.permute(tl.reshape(made, (8, 4, G, BLOCKS, 2, 2, 2)), (2, 3, 5, 0, 4, 1, 6))
     return tl.reshape(made, (G, 16 * BLOCKS, 16))
 
@@ -172,6 +175,7 @@ def collapsed_kernel(
     chain = part * ROWS + tl.arange(0, ROWS)
     chains = chain[None, None, :]
     noise = tl.arange(0, G)[:, None, None] * 16 + tl.arange(0, 16)[None, :, None]
+    units = tl.arange(0, G)[:, None, None] * U + tl.arange(0, U)[None, :, None]
     step_size = tl.load(step + lane)
     scale = tl.load(unscale + lane)
     x = tile(eps + lane * N * E, chains, noise, N, E, E)
@@ -215,7 +219,7 @@ def collapsed_kernel(
             along = sums(biases + 3 * SIZE_SUMS, here, ROWS, G, BLOCKS)
             weights = steps_of(gram, 0, WIDE, H, G, BLOCKS, "")
             bent = scale * accurate(weights, gram_low, change, zeros, zeros, WIDE, H, G, BLOCKS, CACHE_LOW)
-            place = scale * change * (along - 0.5 * bent)
+            place = tl.where(units < H, scale * change * (along - 0.5 * bent), 0.0)
             weights = steps_of(w2_back, 0, WIDE, H, G, BLOCKS, "")
             back = tl.where(second > 0, along - bent, 0.0)
             back = product(weights, unit_steps(back.to(tl.float16)), zeros, WIDE)
@@ -223,6 +227,7 @@ def collapsed_kernel(
             back = tl.where(first > 0, back, 0.0)
             still = tl.zeros((G, 16, ROWS), tl.float32)
             end_force = product(weights, unit_steps(back.to(tl.float16)), still, WIDE) * scale - end
+            end_force = tl.where(noise < E, end_force, 0.0)
             momentum += 0.5 * h * end_force
         moving = chain < tl.where(is_move, N, 0)
         state_at = move * N * E + chains * E + noise
