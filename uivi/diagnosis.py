@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from uivi import bounds, diagnostics, stopping
@@ -150,13 +151,15 @@ def diagnose(
     """
     bound_key, mixing_key = jax.random.split(key)
     proposal = estimator.fitted_proposal(est_state)
-    evaluate = lambda key, num: bounds.evaluate(key, family, target, num, NUM_MIXING, proposal)
+    evaluate = lambda key: bounds.evaluate(key, family, target, NUM_DRAWS, NUM_MIXING, proposal)
     compare = lambda made: diagnostics.moment_gaps(quantities(made.z), made.log_p - made.log_q_high)
-    evaluated = evaluate(bound_key, NUM_DRAWS)
+    evaluated = evaluate(bound_key)
     lower, upper = bounds.bracket(evaluated)
     gaps, pareto_k = compare(evaluated), diagnostics.pareto_k(evaluated.log_p - evaluated.log_q_high)
     if pareto_k < MOST_K and _is_doubtful(gaps):
-        gaps = compare(evaluate(jax.random.fold_in(bound_key, 1), MORE * NUM_DRAWS))
+        # Batches of one size: the program is compiled already.
+        batches = [evaluate(key) for key in jax.random.split(jax.random.fold_in(bound_key, 1), MORE)]
+        gaps = compare(jax.tree.map(lambda *arrays: jnp.concatenate(arrays), *batches))
     mixing = None
     if isinstance(estimator, UIVI) and isinstance(family, SemiImplicit):
         mixing = diagnostics.mixing(mixing_key, estimator.sampler, est_state, family)

@@ -77,7 +77,7 @@ def test_likelihood_and_predictions(target, getkey):
 
 def test_fit_finds_a_known_posterior(getkey):
     """Recognised without arguments; by name in the result."""
-    posterior = uivi.fit(gaussian, key=getkey(), num_steps=1_500, progress=False)
+    posterior = uivi.fit(gaussian, key=getkey(), num_steps=800, progress=False)
     draws = posterior.sample(getkey(), 20_000)["z"]
     np.testing.assert_allclose(draws.mean(), 1.0, atol=0.03)
     np.testing.assert_allclose(draws.var(), 0.5, atol=0.03)
