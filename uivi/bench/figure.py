@@ -14,12 +14,14 @@ def figure(found: dict[str, Any]) -> bytes:
     """PNG bytes."""
     picture = Figure(figsize=(12, 7.5), layout="constrained")
     axes = picture.subplots(2, 3)
-    # A part that was not measured leaves its axes empty.
     _roofline(axes[0, 0], found)
     for place, (name, label) in zip(axes.flat[1:4], LABELS.items(), strict=True):
         _sweep(place, found[name], name, label)
     _race(axes[1, 1], found["quality"])
     _times(axes[1, 2], found["updates"])
+    for place in axes.flat:
+        if not place.lines and not place.patches:  # a part that was not measured
+            place.set_axis_off()
     picture.suptitle(f"{found['device']}, JAX {found['versions']['jax']}, {found['precision']} products")
     buffer = io.BytesIO()
     picture.savefig(buffer, format="png", dpi=110)
@@ -35,7 +37,7 @@ LABELS = {
 
 def _roofline(axes: Any, found: dict[str, Any]) -> None:
     rates = found["rates"]
-    intensity = np.logspace(-1, 4, 100)
+    intensity = np.logspace(-1, 9, 100)  # room for the legend, right of all updates
     for name, style in (("large", "-"), ("small", "--")):
         roof = np.minimum(rates[name], rates["copy"] * intensity)
         axes.plot(intensity, roof / 1e9, style, color="black", label=f"{name} products, copies")
@@ -47,10 +49,12 @@ def _roofline(axes: Any, found: dict[str, Any]) -> None:
     axes.set(xlabel="FLOP a byte of state moved", ylabel="GFLOP/s")
     _logarithmic(axes)
     axes.set_title("updates under the roofs")
-    _legend(axes, 5)
+    axes.legend(fontsize=5, loc="lower right")
 
 
 def _sweep(axes: Any, rows: list[dict[str, Any]], name: str, label: str) -> None:
+    if not rows:
+        return
     sizes = [row[name] for row in rows]
     axes.plot(sizes, [row["ms"] for row in rows], "o-", color="#555555", label="update")
     axes.plot(sizes, [row["chain_ms"] for row in rows], "o-", color="#1f5fa8", label="ten moves of its chain")
@@ -60,12 +64,13 @@ def _sweep(axes: Any, rows: list[dict[str, Any]], name: str, label: str) -> None
 
 
 def _race(axes: Any, rows: list[dict[str, Any]]) -> None:
+    if rows:
+        axes.set_title("banana: time to quality")
     for name in dict.fromkeys(row["method"] for row in rows):
         mine = [row for row in rows if row["method"] == name and row["seconds"] is not None]
         axes.plot([row["seconds"] for row in mine], [row["kl"] for row in mine], "o-", label=name)
     axes.set(xlabel="seconds", ylabel="KL(q‖p) reached")
     _logarithmic(axes)
-    axes.set_title("banana: time to quality")
     _legend(axes, 7)
 
 
