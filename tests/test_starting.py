@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from uivi import starting
 from uivi.starting import Start, find_start, recentred, turned
 
 COVARIANCE = np.array([[4.0, 1.9e-3], [1.9e-3, 1e-6]])
@@ -110,3 +111,11 @@ def test_axes_are_those_along_which_the_curvature_changes(getkey):
 def test_a_start_without_curvature_keeps_its_axes(getkey):
     start = Start(jnp.zeros(2), jnp.eye(2))
     assert turned(getkey(), start, lambda z: jnp.nan * jnp.sum(z**2)) is start
+
+
+@pytest.mark.parametrize(("dim", "full_up_to", "is_turned"), [(3, 5, False), (4, 5, True), (6, 5, False)])
+def test_large_full_covariances_are_turned(dim, full_up_to, is_turned, monkeypatch, getkey):
+    monkeypatch.setattr(starting, "TURNED_ABOVE", 3)
+    monkeypatch.setattr(starting, "turned", lambda key, start, log_density: start._replace(name="turned"))
+    start = find_start(getkey(), lambda z: -0.5 * jnp.sum(z**2), points(dim), full_up_to=full_up_to)
+    assert (start.name == "turned") == is_turned

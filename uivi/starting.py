@@ -21,6 +21,9 @@ NUM_MOMENTS = 2_000
 NUM_ELBO = 200
 MAX_ITERATIONS = 100
 NUM_RECENTRING = 5
+TURNED_ABOVE = 50
+"""Dimensions up to which axes stay as they are: there ε has enough numbers for bends along any of them, and the
+order of a model's variables is a good one (the centred eight schools lose 0.05 nats when turned)."""
 NUM_CURVATURES = 32
 LEAST_CHANGE = 1e-6
 """Of the curvature, whose scale is one: what is below it is rounding."""
@@ -52,7 +55,7 @@ def find_start(key: Key, log_density: LogDensity, points: Float[Array, "K D"], *
     Pathfinder (Zhang et al. 2022) looks for it along a quasi-Newton path, so it does not run into a mode of
     infinite density; Laplace's approximation, with exact second derivatives, is better where the posterior is
     narrow in some direction. Both may fail: then the fit starts at the first of `points` on the scale one.
-    A full covariance gets the axes of `turned`.
+    A full covariance of more than 50 dimensions gets the axes of `turned`.
 
     Args:
         key: random key.
@@ -74,7 +77,7 @@ def find_start(key: Key, log_density: LogDensity, points: Float[Array, "K D"], *
     starts = [Start(a, b, float(_elbo(elbo_key, log_density, a, b)), name) for a, b, name in candidates]
     usable = [s._replace(elbo=s.elbo if np.isfinite(s.elbo) else -np.inf) for s in starts]
     best = max(usable, key=lambda s: s.elbo)
-    return turned(jax.random.fold_in(key, 1), best, log_density) if is_full else best
+    return turned(jax.random.fold_in(key, 1), best, log_density) if TURNED_ABOVE < dim <= full_up_to else best
 
 
 def turned(key: Key, start: Start, log_density: LogDensity) -> Start:
