@@ -21,12 +21,6 @@ NUM_MOMENTS = 2_000
 NUM_ELBO = 200
 MAX_ITERATIONS = 100
 NUM_RECENTRING = 5
-TURNED_ABOVE = 50
-"""Dimensions up to which axes stay as they are: there ε has enough numbers for bends along any of them, and the
-order of a model's variables is a good one (the centred eight schools lose 0.05 nats when turned)."""
-NUM_CURVATURES = 32
-LEAST_CHANGE = 1e-6
-"""Of the curvature, whose scale is one: what is below it is rounding."""
 LARGEST = 1e4
 """Standard deviations are kept between 1 / LARGEST and LARGEST."""
 
@@ -38,7 +32,7 @@ class Start(NamedTuple):
 
     Attributes:
         loc: its mean.
-        factor: F with F Fᵀ its covariance, or its standard deviations.
+        factor: the Cholesky factor of its covariance, or its standard deviations.
         elbo: of it, in nats, from 200 draws; -inf where nothing was found, NaN if it is not known.
         name: of what found it.
     """
@@ -55,7 +49,6 @@ def find_start(key: Key, log_density: LogDensity, points: Float[Array, "K D"], *
     Pathfinder (Zhang et al. 2022) looks for it along a quasi-Newton path, so it does not run into a mode of
     infinite density; Laplace's approximation, with exact second derivatives, is better where the posterior is
     narrow in some direction. Both may fail: then the fit starts at the first of `points` on the scale one.
-    A full covariance of more than 50 dimensions gets the axes of `turned`.
 
     Args:
         key: random key.
@@ -76,36 +69,7 @@ def find_start(key: Key, log_density: LogDensity, points: Float[Array, "K D"], *
         candidates.append((*_laplace(log_density, begin), "laplace"))
     starts = [Start(a, b, float(_elbo(elbo_key, log_density, a, b)), name) for a, b, name in candidates]
     usable = [s._replace(elbo=s.elbo if np.isfinite(s.elbo) else -np.inf) for s in starts]
-    best = max(usable, key=lambda s: s.elbo)
-    return turned(jax.random.fold_in(key, 1), best, log_density) if TURNED_ABOVE < dim <= full_up_to else best
-
-
-def turned(key: Key, start: Start, log_density: LogDensity) -> Start:
-    """The same Gaussian with other axes: those along which the curvature changes most, these first.
-
-    With z = loc + F w a Gaussian posterior has the same second derivatives in w everywhere. Of another one they
-    differ from place to place, and often they share axes: along a random walk's fast components, say, the
-    posterior is wide where the walk's step is large. A q whose scales vary with ε can follow this only along
-    the coordinates of w. So F is turned by the eigenvectors of the mean squared change.
-    """
-    found = np.asarray(_curvatures(key, log_density, start.loc, start.factor), np.float64)
-    found = found[np.all(np.isfinite(found), axis=(1, 2))]
-    if len(found) < 2:
-        return start
-    changes = found - np.median(found, 0)
-    # Each counts alike: in a tail they may be larger by orders of magnitude.
-    changes /= np.maximum(np.linalg.norm(changes, axis=(1, 2), keepdims=True), LEAST_CHANGE)
-    _, axes = np.linalg.eigh(np.mean(changes @ changes, 0))
-    return start._replace(factor=start.factor @ jnp.asarray(axes[:, ::-1], start.factor.dtype))
-
-
-@eqx.filter_jit
-def _curvatures(
-    key: Key, log_density: LogDensity, loc: Float[Array, "D"], factor: Float[Array, "D D"]
-) -> Float[Array, "K D D"]:
-    """Second derivatives in w at draws of the start."""
-    noise = jax.random.normal(key, (NUM_CURVATURES, loc.shape[0]), loc.dtype)
-    return jax.lax.map(jax.hessian(lambda w: log_density(loc + factor @ w)), noise)
+    return max(usable, key=lambda s: s.elbo)
 
 
 def recentred(start: Start, log_density: LogDensity) -> Start:
