@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import pytest
 
 import uivi
-from tests.posteriors import POSTERIORS, correlated_logistic, eight_schools, reference
+from tests.posteriors import correlated_logistic, eight_schools, funnel, reference
 from uivi.metrics import sliced_wasserstein
 
 LIMIT = 1.5
@@ -36,7 +36,7 @@ def distance_in_noise(posterior, draws) -> float:
 
 @pytest.mark.parametrize(
     "make",
-    [m if m is eight_schools else pytest.param(m, marks=pytest.mark.slow) for m in POSTERIORS],
+    [eight_schools, pytest.param(funnel, marks=pytest.mark.slow)],
 )
 def test_defaults_reach_the_noise_of_the_reference(make):
     posterior = make()
