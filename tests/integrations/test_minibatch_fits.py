@@ -60,7 +60,7 @@ def standardised(draws, mean, sd):
 def test_defaults_find_the_conjugate_posterior(getkey):
     """Means and variances to a twentieth, as the noise of the minibatches is taken away by an anchor."""
     target = minibatched(linear, {"x": X, "y": LINEAR}, BATCH)
-    posterior = uivi.fit(target, key=getkey(), num_steps=600, progress=False)
+    posterior = uivi.fit(target, key=getkey(), num_steps=350, progress=False)
     mean, precision = linear_posterior()
     draws = posterior.sample(getkey(), 20_000)["weights"]
     sd = np.sqrt(np.diag(np.linalg.inv(precision)))
