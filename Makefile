@@ -14,7 +14,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test gpu-test pymc6-test docs figures lint format bench clean
+.PHONY: help venv demo test test-all gpu-test pymc6-test docs figures lint format bench clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)$$/make \1@\2/p' Makefile | \
@@ -27,7 +27,10 @@ demo: venv ## fit the toy posteriors and write a report page
 	@test -f $(DEMO_PAGE) || { echo "error: the report did not write $(DEMO_PAGE)" >&2; exit 1; }
 	@echo "Done. Open $(DEMO_PAGE) in a web browser."
 
-test: venv ## run the tests (options: make test PYTEST_ARGS="-m 'not slow'")
+test: venv ## run the tests but for slow repetitions (options: make test PYTEST_ARGS="-x tests/test_fit.py")
+	$(BIN)/python -m pytest -n 2 -m "not slow" $(PYTEST_ARGS)
+
+test-all: venv ## run every test
 	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
 
 gpu-test: ## test the fused kernels on a Hopper GPU (GPU_PYTHON: has JAX for CUDA, uivi[gpu,test])

@@ -113,7 +113,7 @@ ONE = {
     ("logreg-iterations", "hmc-1"),
 }
 SMOKED = [
-    (n, p, m)
+    pytest.param(n, p, m, marks=() if (p, m) == ("paper", "uivi") else pytest.mark.slow)
     for n, p, m in REAL_RECIPES
     if (n in ("vae-mnist", "logreg-mnist") and p != "ablation" and m == "uivi")
     or (p == "paper" and (n, m) in ONE)
