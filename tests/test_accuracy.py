@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import pytest
 
 import uivi
-from tests.posteriors import correlated_logistic, eight_schools, funnel, reference
+from tests.posteriors import POSTERIORS, correlated_logistic, eight_schools, reference
 from uivi.metrics import sliced_wasserstein
 
 LIMIT = 1.5
@@ -36,13 +36,13 @@ def distance_in_noise(posterior, draws) -> float:
 
 @pytest.mark.parametrize(
     "make",
-    [eight_schools, pytest.param(funnel, marks=pytest.mark.slow)],
+    [m if m is eight_schools else pytest.param(m, marks=pytest.mark.slow) for m in POSTERIORS],
 )
 def test_defaults_reach_the_noise_of_the_reference(make):
     posterior = make()
     alone = "PYTEST_XDIST_WORKER" not in os.environ and os.getloadavg()[0] < 1.5
     began = time.monotonic()
-    settings = {"num_steps": 1_200, "progress": False}  # the suite has no time for more
+    settings = {"num_steps": 2_000, "progress": False}  # the suite has no time for more
     fitted = uivi.fit(posterior.log_density, posterior.dim, key=jax.random.key(0), **settings)
     seconds = time.monotonic() - began
     assert fitted.status is uivi.Status.DONE
