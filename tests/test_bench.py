@@ -100,6 +100,18 @@ def small_vae(monkeypatch):
     monkeypatch.setitem(cases.PROBLEMS, "vae", cases.PROBLEMS["banana"])
 
 
+def test_an_interrupted_part_keeps_its_rows(tmp_path, monkeypatch):
+    def interrupted(precision, quick, say):
+        yield {"draws": 1}
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running, "rates", lambda precision: {"small": 1.0})
+    monkeypatch.setitem(running.PARTS, "flat", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        bench(tmp_path, None, ["flat"], say=lambda words: None)
+    assert json.loads((tmp_path / "bench.json").read_text())["flat"] == [{"draws": 1}]
+
+
 def test_unknown_parts_are_refused(tmp_path):
     with pytest.raises(ValueError, match="unknown part 'updaets': did you mean 'updates'"):
         bench(tmp_path, None, ["updaets"])
