@@ -8,7 +8,7 @@ import optax
 import pytest
 
 from tests.helpers import make_oracle
-from uivi import loop
+from uivi import loop, optim
 from uivi.estimators import SIVI, UIVI, Explicit
 from uivi.families import ExplicitGaussian
 from uivi.optim import adam_cosine, paper_rmsprop
@@ -171,3 +171,14 @@ def test_nonfinite_gradients_are_skipped_and_counted(make, value):
     assert info.mean.nonfinite * 4 == 1
     assert np.all(np.isfinite(after))
     assert np.all(after != at)
+
+
+@pytest.mark.parametrize("large", [2, 4, 100])
+def test_a_single_bad_number_is_found_in_any_array(large, monkeypatch):
+    monkeypatch.setattr(optim, "LARGE", large)
+    tree = {"a": jnp.zeros((2, 3)), "b": jnp.zeros(()), "c": jnp.zeros(4), "n": jnp.arange(3), "name": "x"}
+    assert loop.all_finite(tree)
+    assert loop.all_finite({})
+    for name, place in (("a", (0, 0)), ("a", (1, 2)), ("b", ()), ("c", 0), ("c", 3)):
+        for bad in (jnp.nan, jnp.inf, -jnp.inf):
+            assert not loop.all_finite(tree | {name: tree[name].at[place].set(bad)})

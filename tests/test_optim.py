@@ -5,14 +5,15 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from jax.flatten_util import ravel_pytree
 
+from uivi import optim
 from uivi.families import MLP, Gaussian, LogScale, RawScale, SemiImplicit, StandardNormal, TwoNetGaussian
 from uivi.optim import (
     adam_cosine,
     averaged,
     keep_above,
     label_parameters,
+    pack,
     paper_rmsprop,
     scale_by_paper_rmsprop,
 )
@@ -157,7 +158,7 @@ def test_the_average_follows_its_recursion_and_changes_no_update(x64):
     path, state = trajectory(averaged(inner, decay=0.7), params, gradients)
     assert_same_path(path, plain, 0)
     assert_same_path(state.inner, inner_state, 0)
-    for name, found in ravel_pytree(params)[1](state.average).items():
+    for name, found in pack(params)[1](state.average).items():
         average = np.asarray(params[name])
         for t, after in enumerate(plain):
             keep = min(0.7, (1 + t) / (10 + t))
@@ -167,10 +168,43 @@ def test_the_average_follows_its_recursion_and_changes_no_update(x64):
     assert {(1 + t) / (10 + t) > 0.7 for t in range(40)} == {True, False}
 
 
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        lambda: paper_rmsprop(0.3, 0.05, 0.7, decay_every=4),
+        lambda: averaged(adam_cosine(20, 0.03, weight_decay=0.4), 0.7),
+    ],
+)
+def test_large_arrays_are_updated_alike(optimizer, monkeypatch, x64):
+    """Wherever the line between small and large arrays is; with the gradient clipped as a whole."""
+    params = make_params()
+    gradients = gradients_like(params, 20)
+    small, state = trajectory(optimizer(), params, gradients)
+    few = len(jax.tree.leaves(state))
+    average = optim.average_of(state, params)
+    monkeypatch.setattr(optim, "LARGE", 5)
+    assert sorted(array.ndim for array in pack(params)[0]) == [1, 2, 2, 2]
+    large, state = trajectory(optimizer(), params, gradients)
+    assert few < len(jax.tree.leaves(state))
+    assert_same_path(large, small, 1e-12)
+    assert_same_path(optim.average_of(state, params), average, 1e-12)
+
+
+def test_packing_goes_back(monkeypatch):
+    tree = {"a": jnp.arange(6.0).reshape(2, 3), "b": jnp.array(7.0), "c": jnp.arange(4.0), "d": None}
+    for large in (1, 4, 5, 100):
+        monkeypatch.setattr(optim, "LARGE", large)
+        packed, unpack = pack(tree)
+        assert packed[0].size == sum(x.size for x in jax.tree.leaves(tree) if x.size < large)
+        back = unpack(packed)
+        assert jax.tree.structure(back) == jax.tree.structure(tree)
+        assert_same_path(back, tree, 0)
+
+
 def test_the_average_keeps_single_precision():
     params = {"a": jnp.zeros(3)}
     _, state = trajectory(averaged(optax.sgd(0.1)), params, [{"a": jnp.ones(3)}] * 2)
-    assert state.average.dtype == jnp.float32
+    assert state.average[0].dtype == jnp.float32
 
 
 def test_averaged_needs_parameters():

@@ -12,7 +12,7 @@ from jaxtyping import Array, PyTree
 from uivi._types import Info, Key
 from uivi.estimators.base import AbstractEstimator
 from uivi.families.base import AbstractFamily
-from uivi.optim import average_of
+from uivi.optim import average_of, pack
 from uivi.targets.base import AbstractTarget
 
 
@@ -148,11 +148,10 @@ def unstack(state: FitState) -> list[FitState]:
 
 def all_finite(tree: PyTree) -> Array:
     """Whether every inexact array leaf is finite."""
-    leaves = [jnp.ravel(jnp.isfinite(x)) for x in jax.tree.leaves(tree) if eqx.is_inexact_array(x)]
-    if not leaves:
-        return jnp.asarray(True)  # noqa: FBT003
-    # Without the barrier XLA reduces leaf by leaf: dozens of small kernels on a GPU.
-    return jnp.all(jax.lax.optimization_barrier(jnp.concatenate(leaves)))
+    (small, *large), _ = pack(eqx.filter(tree, eqx.is_inexact_array))
+    found = [jnp.isfinite(small), *(jnp.all(jnp.isfinite(x), -1).ravel() for x in large)]
+    # Without the barrier XLA reduces array by array: dozens of small kernels on a GPU.
+    return jnp.all(jax.lax.optimization_barrier(jnp.concatenate(found)))
 
 
 def _strongly_typed(tree: PyTree) -> PyTree:

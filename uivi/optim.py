@@ -1,5 +1,6 @@
 """Optimisers: the paper's RMSProp as an Optax transformation, and the default."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -7,9 +8,43 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, PyTree
 
 from uivi import _checks
+
+LARGE = 2**15
+"""Elements of an array that `pack` leaves as it is: with many fits side by side a copy of it is not cheap."""
+
+
+def pack(tree: PyTree) -> tuple[list[Array], Callable[[PyTree], PyTree]]:
+    """All small arrays as one vector, then the large ones as they are; and the way back."""
+    leaves, treedef = jax.tree.flatten(tree)
+    is_large = [leaf.size >= LARGE for leaf in leaves]
+    small = [leaf for leaf, large in zip(leaves, is_large, strict=True) if not large]
+    vector, split = ravel_pytree(small)
+
+    def unpack(packed: PyTree) -> PyTree:
+        parts, others = iter(split(packed[0])), iter(packed[1:])
+        return jax.tree.unflatten(treedef, [next(others if large else parts) for large in is_large])
+
+    return [vector, *(leaf for leaf, large in zip(leaves, is_large, strict=True) if large)], unpack
+
+
+def joined(inner: optax.GradientTransformation) -> optax.GradientTransformation:
+    """`inner` on few arrays (`pack`): a GPU runs a few kernels, not a few for each array.
+
+    For transformations that treat elements alike, such as Adam and a bound on the global norm.
+    """
+
+    def init(params):
+        return inner.init(pack(params)[0])
+
+    def update(updates, state, params=None):
+        packed, unpack = pack(updates)
+        packed, state = inner.update(packed, state, None if params is None else pack(params)[0])
+        return unpack(packed), state
+
+    return optax.GradientTransformation(init, update)
 
 
 class PaperRMSPropState(NamedTuple):
@@ -76,7 +111,7 @@ def paper_rmsprop(
         scaled = optax.scale_by_learning_rate(_checks.positive_float(f"{name}_rate", rate))
         groups[name] = optax.chain(scaled, keep_above(floor)) if name == "scale" else scaled
     fall = optax.exponential_decay(1.0, decay_every, decay, staircase=True)
-    shared = optax.flatten(optax.chain(scale_by_paper_rmsprop(), optax.scale_by_schedule(fall)))
+    shared = joined(optax.chain(scale_by_paper_rmsprop(), optax.scale_by_schedule(fall)))
     return optax.chain(shared, optax.partition(groups, label_parameters))
 
 
@@ -95,11 +130,11 @@ def label_parameters(params: PyTree) -> PyTree:
 
 
 class AveragedState(NamedTuple):
-    """The inner optimiser's state and the running average of the parameters, as one vector."""
+    """The inner optimiser's state and the running average of the parameters (`pack`ed)."""
 
     inner: PyTree
     count: Array
-    average: Float[Array, "P"]
+    average: list[Array]
 
 
 def averaged(inner: optax.GradientTransformation, decay: float = 0.999) -> optax.GradientTransformation:
@@ -112,16 +147,16 @@ def averaged(inner: optax.GradientTransformation, decay: float = 0.999) -> optax
         raise ValueError(f"expected `decay` between 0 and 1, got {decay}")
 
     def init(params):
-        return AveragedState(inner.init(params), jnp.zeros((), jnp.int32), ravel_pytree(params)[0])
+        return AveragedState(inner.init(params), jnp.zeros((), jnp.int32), pack(params)[0])
 
     def update(updates, state, params=None):
         if params is None:
             raise ValueError("averaged needs the parameters: pass them to update()")
         updates, inner_state = inner.update(updates, state.inner, params)
         count = state.count.astype(float)
-        keep = jnp.minimum(decay, (1 + count) / (10 + count))
-        now = ravel_pytree(params)[0] + ravel_pytree(updates)[0]
-        average = state.average + (1 - keep).astype(now.dtype) * (now - state.average)
+        weight = 1 - jnp.minimum(decay, (1 + count) / (10 + count))
+        follow = lambda old, now, change: old + weight.astype(old.dtype) * (now + change - old)  # noqa: E731
+        average = jax.tree.map(follow, state.average, pack(params)[0], pack(updates)[0])
         return updates, AveragedState(inner_state, state.count + 1, average)
 
     return optax.GradientTransformation(init, update)
@@ -131,8 +166,8 @@ def average_of(opt_state: PyTree, params: PyTree) -> PyTree:
     """The average of the parameters if the optimiser keeps one, else `params`; stacked fits too."""
     if not isinstance(opt_state, AveragedState):
         return params
-    shaped = lambda vector, like: ravel_pytree(like)[1](vector)  # noqa: E731
-    shaped = shaped if opt_state.average.ndim == 1 else jax.vmap(shaped)
+    shaped = lambda packed, like: pack(like)[1](packed)  # noqa: E731
+    shaped = shaped if opt_state.count.ndim == 0 else jax.vmap(shaped)
     return eqx.combine(shaped(opt_state.average, eqx.filter(params, eqx.is_inexact_array)), params)
 
 
@@ -169,5 +204,4 @@ def adam(
     """Adam with a schedule of its rate and a bound on the global gradient norm; see `adam_cosine`."""
     decay = [optax.add_decayed_weights(weight_decay)] if weight_decay else []
     parts = [optax.scale_by_adam(b2=b2), *decay, optax.scale_by_learning_rate(schedule)]
-    # On one vector: a GPU runs a few kernels, not a few for each array.
-    return optax.flatten(optax.chain(optax.clip_by_global_norm(clip), *parts))
+    return joined(optax.chain(optax.clip_by_global_norm(clip), *parts))

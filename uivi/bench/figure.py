@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 COLORS = {"banana": "#1f5fa8", "logreg": "#b2182b", "vae": "#4d9221"}
 MARKS = "o^svDP"
@@ -49,7 +50,7 @@ def _roofline(axes: Any, found: dict[str, Any]) -> None:
     axes.set(xlabel="FLOP a byte of state moved", ylabel="GFLOP/s")
     _logarithmic(axes)
     axes.set_title("updates under the roofs")
-    axes.legend(fontsize=5, loc="lower right")
+    axes.legend(fontsize=5, loc="lower right", framealpha=0.5)
 
 
 def _sweep(axes: Any, rows: list[dict[str, Any]], name: str, label: str) -> None:
@@ -60,7 +61,19 @@ def _sweep(axes: Any, rows: list[dict[str, Any]], name: str, label: str) -> None
     axes.plot(sizes, [row["chain_ms"] for row in rows], "o-", color="#1f5fa8", label="ten moves of its chain")
     axes.set(xlabel=label, ylabel="ms")
     _logarithmic(axes)
+    axes.set_title(f"cost by {label.partition(' (')[0]}")
+    axes.set_xticks(sizes, [_short(size) for size in sizes])
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_formatter(NullFormatter())
     _legend(axes, 7)
+
+
+def _short(size: int) -> str:
+    """A whole number as people write it on an axis."""
+    power = len(str(size)) - 1
+    return f"$10^{power}$" if size == 10**power and power > 2 else str(size)
 
 
 def _race(axes: Any, rows: list[dict[str, Any]]) -> None:
@@ -80,6 +93,8 @@ def _times(axes: Any, rows: list[dict[str, Any]]) -> None:
     axes.barh(names, [row["ms"] for row in rows], color="#cccccc", label="update")
     axes.barh(names, chains, color="#1f5fa8", label="chain")
     axes.set(xlabel="ms")
+    if rows:
+        axes.set_title("one update")
     axes.tick_params(axis="y", labelsize=6)
     _legend(axes, 7)
 

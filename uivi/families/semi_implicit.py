@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import jax
+import jax.numpy as jnp
 
 from uivi import _checks
 from uivi._types import Context, Draw, Key, Latent, Noise, Scalar
@@ -69,7 +70,7 @@ def _check_shapes(family: SemiImplicit) -> None:
     conditional = family.conditional
     context = None
     if conditional.context_dim:
-        context = jax.ShapeDtypeStruct((conditional.context_dim,), float)
+        context = jax.ShapeDtypeStruct((conditional.context_dim,), jnp.result_type(float))
     key = jax.eval_shape(lambda: jax.random.key(0))
     name = type(conditional).__name__
     draw = jax.eval_shape(family.sample, key, context)
