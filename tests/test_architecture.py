@@ -30,7 +30,7 @@ LAYERS = (
     {"estimators"},
     {"stopping", "optim", "loop"},
     {"bounds", "diagnostics", "metrics", "diagnosis", "ais", "likelihood", "predictive"},
-    {"checkpoint", "progress", "monitor", "drive"},
+    {"checkpoint", "progress", "monitor", "drive", "contest"},
     {"posterior", "precheck", "starting", "presets", "integrations", "problem", "fit"},
     {"__init__"},
     {"testing"},

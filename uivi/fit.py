@@ -11,6 +11,7 @@ from jaxtyping import PyTree
 from uivi import _checks, _serial, loop, presets
 from uivi._types import Key, Status
 from uivi.checkpoint import Checkpoints
+from uivi.contest import ahead
 from uivi.drive import NUM_RECORDS, Driven, drive
 from uivi.estimators.base import AbstractEstimator
 from uivi.families.base import AbstractFamily
@@ -19,7 +20,7 @@ from uivi.posterior import Posterior
 from uivi.precheck import check_start, check_target
 from uivi.problem import Problem, problem_of
 from uivi.progress import reporter, tell_verdict
-from uivi.starting import Start, find_start, recentred
+from uivi.starting import Start, find_start, recentred, turned
 from uivi.stopping import Rounds
 from uivi.targets.base import AbstractTarget
 from uivi.targets.minibatched import Minibatched
@@ -27,6 +28,10 @@ from uivi.targets.program import AbstractModel
 
 NUM_BOUNDS = 20
 """How often a fit looks at its ELBO."""
+MOST_TRIED = 500
+"""Updates from each of two starts; the fit is then made from the better one."""
+TURNED_ABOVE = 50
+"""Dimensions up to which one set of axes will do: ε then has numbers enough for bends along any of them."""
 
 
 def fit(
@@ -84,17 +89,21 @@ def fit(
     problem_key, start_key = jax.random.split(jax.random.fold_in(key, 1))
     problem = problem_of(log_density, dim, init, model_args, model_kwargs, problem_key)
     target = problem.target
-    if family is None:
-        start = _start(start_key, problem)
-        family = presets.default_family(family_key, target.dim, start=start)
-        if start is not None and isinstance(target, Minibatched):
-            target = target.anchored(start.loc)
+    families: list[AbstractFamily]
+    if family is not None:
+        families = [family]
+    else:
+        starts = _starts(start_key, problem)
+        families = [presets.default_family(family_key, target.dim, start=start) for start in starts]
+        if starts[0] is not None and isinstance(target, Minibatched):
+            target = target.anchored(starts[0].loc)
+    family = families[0]
     estimator = presets.default_estimator(family) if estimator is None else estimator
     check_target(check_key, target, family)
     if num_steps is None:
         num_steps = Rounds() if _has_elbo(family, target) else presets.DEFAULT_STEPS
     method = loop.Method(estimator, optimizer or presets.default_optimizer(num_steps))
-    state = loop.init(run_key, method, family, target)
+    states = [loop.init(run_key, method, family, target) for family in families]
     checkpoints = None
     if checkpoint is not None:
         schedule = repr(num_steps) if optimizer is None else "user"
@@ -102,6 +111,8 @@ def fit(
         fitted = target.identity() if isinstance(target, AbstractModel) else target
         config = [family, fitted, estimator, schedule, bits]
         checkpoints = Checkpoints(checkpoint, _serial.fingerprint(config))
+    is_new = checkpoints is None or checkpoints.newest() is None
+    state = _chosen(method, states, Rounds.of(num_steps), progress) if is_new else states[0]
     with reporter(Rounds.of(num_steps).most, show=progress) as shown:
         driven = drive(
             method,
@@ -117,14 +128,28 @@ def fit(
     return posterior
 
 
-def _start(key: Key, problem: Problem) -> Start | None:
-    """Place and scale of a rough approximation, of a target that is one posterior."""
+def _starts(key: Key, problem: Problem) -> list[Start | None]:
+    """Place and scale of a rough approximation of one posterior; on two sets of axes, if it is large."""
     target, points, rough = problem.target, problem.points, problem.rough
     if points is None:
-        return None
+        return [None]
     check_start(target, points)
     search = lambda f: find_start(key, f, points, full_up_to=presets.FULL_COVARIANCE_UP_TO)
-    return search(target.log_density) if rough is None else recentred(search(rough), target.log_density)
+    if rough is not None:
+        return [recentred(search(rough), target.log_density)]
+    start = search(target.log_density)
+    if not TURNED_ABOVE < target.dim <= presets.FULL_COVARIANCE_UP_TO:
+        return [start]
+    return [start, turned(jax.random.fold_in(key, 1), start, target.log_density)]
+
+
+def _chosen(method: loop.Method, states: list[loop.FitState], rounds: Rounds, show: bool) -> loop.FitState:  # noqa: FBT001
+    """The one that is ahead after a quarter of the first round, or `MOST_TRIED` updates."""
+    num_steps = min(MOST_TRIED, rounds.first // 4)
+    if len(states) == 1 or not num_steps:
+        return states[0]
+    with reporter(len(states) * num_steps, show=show, label="comparing starts") as shown:
+        return states[ahead(method, states, num_steps, shown)]
 
 
 def default_monitors(

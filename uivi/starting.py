@@ -21,6 +21,9 @@ NUM_MOMENTS = 2_000
 NUM_ELBO = 200
 MAX_ITERATIONS = 100
 NUM_RECENTRING = 5
+NUM_CURVATURES = 32
+LEAST_CHANGE = 1e-6
+"""Of the curvature, whose scale is one: what is below it is rounding."""
 LARGEST = 1e4
 """Standard deviations are kept between 1 / LARGEST and LARGEST."""
 
@@ -32,7 +35,7 @@ class Start(NamedTuple):
 
     Attributes:
         loc: its mean.
-        factor: the Cholesky factor of its covariance, or its standard deviations.
+        factor: F with F Fᵀ its covariance, or its standard deviations.
         elbo: of it, in nats, from 200 draws; -inf where nothing was found, NaN if it is not known.
         name: of what found it.
     """
@@ -70,6 +73,34 @@ def find_start(key: Key, log_density: LogDensity, points: Float[Array, "K D"], *
     starts = [Start(a, b, float(_elbo(elbo_key, log_density, a, b)), name) for a, b, name in candidates]
     usable = [s._replace(elbo=s.elbo if np.isfinite(s.elbo) else -np.inf) for s in starts]
     return max(usable, key=lambda s: s.elbo)
+
+
+def turned(key: Key, start: Start, log_density: LogDensity) -> Start:
+    """The same Gaussian with other axes: those along which the curvature changes most, these first.
+
+    With z = loc + F w a Gaussian posterior has the same second derivatives in w everywhere. Of another one they
+    differ from place to place, and often they share axes: along a random walk's fast components, say, the
+    posterior is wide where the walk's step is large. A q whose scales vary with ε can follow this only along
+    the coordinates of w. So F is turned by the eigenvectors of the mean squared change.
+    """
+    found = np.asarray(_curvatures(key, log_density, start.loc, start.factor), np.float64)
+    found = found[np.all(np.isfinite(found), axis=(1, 2))]
+    if len(found) < 2:
+        return start
+    changes = found - np.median(found, 0)
+    # Each counts alike: in a tail they may be larger by orders of magnitude.
+    changes /= np.maximum(np.linalg.norm(changes, axis=(1, 2), keepdims=True), LEAST_CHANGE)
+    _, axes = np.linalg.eigh(np.mean(changes @ changes, 0))
+    return start._replace(factor=start.factor @ jnp.asarray(axes[:, ::-1], start.factor.dtype))
+
+
+@eqx.filter_jit
+def _curvatures(
+    key: Key, log_density: LogDensity, loc: Float[Array, "D"], factor: Float[Array, "D D"]
+) -> Float[Array, "K D D"]:
+    """Second derivatives in w at draws of the start."""
+    noise = jax.random.normal(key, (NUM_CURVATURES, loc.shape[0]), loc.dtype)
+    return jax.lax.map(jax.hessian(lambda w: log_density(loc + factor @ w)), noise)
 
 
 def recentred(start: Start, log_density: LogDensity) -> Start:

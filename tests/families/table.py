@@ -115,7 +115,7 @@ CONDITIONALS = {
     "user": Row(lambda k, d, c: Reparameterised(net(k, d, c), d, _logistic_sample, _logistic_log_prob)),
     "affine-gaussian": Row(_affine(_gaussian)),
     "affine-net-gaussian": Row(_affine(_net_gaussian)),
-    "standardised": Row(_standardised(_net_gaussian, [[0.5, 0.0], [0.4, 0.5]])),
+    "standardised": Row(_standardised(_net_gaussian, [[0.5, 0.3], [-0.4, 0.5]])),
     "standardised-diagonal": Row(_standardised(_gaussian, [3.0, 0.2])),
     "warped": Row(_warped(_net_gaussian)),
     "linear-gaussian": Row(_linear, takes_context=False),

@@ -21,6 +21,7 @@ from uivi.families import (
     LogScale,
     NetGaussian,
     SemiImplicit,
+    Standardised,
     StandardNormal,
     TwoNetGaussian,
     Uniform,
@@ -223,6 +224,12 @@ def small_net(outputs):
         (
             lambda: Affine.create(Gaussian(small_net(2), LogScale.create(2)), cholesky=jnp.eye(3)),
             r"`cholesky` of shape \(2, 2\), got \(3, 3\)",
+        ),
+        (
+            lambda: Standardised.create(
+                Gaussian(small_net(2), LogScale.create(2)), jnp.zeros(2), jnp.ones((2, 2))
+            ),
+            "a `factor` with an inverse",
         ),
         (
             lambda: LinearGaussian(jnp.ones((2, 2)), jnp.zeros(3), jnp.ones(2)),

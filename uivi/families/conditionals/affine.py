@@ -3,6 +3,7 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float, Integer
 
@@ -83,43 +84,60 @@ class Constant(eqx.Module):
 
 
 class Standardised(AbstractMapped):
-    """z = loc + F w with w ~ inner(ε); F is lower triangular or a diagonal, and nothing of it is trained.
+    """z = loc + F w with w ~ inner(ε); F is a matrix or a diagonal, and nothing of it is trained.
 
     With rough moments of the posterior as loc and F, all that is trained has the order of one.
+
+    Attributes:
+        inner: of w.
+        loc: rough mean of z.
+        factor: F.
+        inverse: F⁻¹.
+        volume: log |det F|.
     """
 
     inner: AbstractConditional
     loc: Constant
     factor: Constant
+    inverse: Constant
+    volume: Constant
 
     @classmethod
     def create(
         cls, inner: AbstractConditional, loc: Float[Array, "D"], factor: Float[Array, "D D"] | Float[Array, "D"]
     ) -> "Standardised":
-        """Wrap `inner`."""
+        """Wrap `inner`. F is inverted in float64."""
         dim, advice = inner.dim, "it must have the size of z"
         _checks.shape("`loc`", loc, (dim,), advice)
         _checks.shape("`factor`", factor, (dim,) * max(1, factor.ndim), advice)
-        return cls(inner, Constant.create(loc), Constant.create(factor))
+        wide = np.asarray(factor, np.float64)
+        is_full = factor.ndim == 2
+        volume = np.linalg.slogdet(wide)[1] if is_full else np.sum(np.log(np.abs(wide)))
+        if not np.isfinite(volume):
+            raise ValueError("expected a `factor` with an inverse, got a singular one: q would have no density")
+        inverse = np.linalg.inv(wide) if is_full else 1 / wide
+        kept = (Constant.create(jnp.asarray(x, factor.dtype)) for x in (wide, inverse, volume))
+        return cls(inner, Constant.create(loc), *kept)
 
     def move(self, w: Latent) -> Latent:
         """Loc + F w."""
-        factor = self.factor()
-        return self.loc() + (factor @ w if factor.ndim == 2 else factor * w)
+        return self.loc() + _times(self.factor(), w)
 
     def whiten(self, z: Latent) -> Latent:
         """F⁻¹ (z - loc)."""
-        factor, centred = self.factor(), z - self.loc()
-        return solve_triangular(factor, centred, lower=True) if factor.ndim == 2 else centred / factor
+        return _times(self.inverse(), z - self.loc())
 
     def pull(self, z: Latent, score: Latent) -> Latent:
         """F⁻ᵀ times the score."""
         del z
-        factor = self.factor()
-        return solve_triangular(factor, score, trans=1, lower=True) if factor.ndim == 2 else score / factor
+        return _times(self.inverse().T, score)
 
     def log_det(self, z: Latent) -> Scalar:
-        """Of the diagonal."""
+        """Of F, the same everywhere."""
         del z
-        factor = self.factor()
-        return jnp.sum(jnp.log(jnp.diag(factor) if factor.ndim == 2 else factor))
+        return self.volume()
+
+
+def _times(factor: Float[Array, "D D"] | Float[Array, "D"], w: Latent) -> Latent:
+    """F w, with the diagonal of F in place of a diagonal F."""
+    return factor @ w if factor.ndim == 2 else factor * w

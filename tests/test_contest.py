@@ -1,0 +1,83 @@
+"""Large posteriors are tried from two starts, and fitted from the better one."""
+
+import importlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import uivi
+from uivi import loop
+from uivi.contest import ahead
+from uivi.estimators import Explicit
+from uivi.families import ExplicitGaussian
+from uivi.progress import Silent
+from uivi.targets import Density
+
+fitting = importlib.import_module("uivi.fit")
+METHOD = loop.Method(Explicit(4), optax.adam(1e-3))
+ROTATION = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+
+
+def funnel(z):
+    w = ROTATION.T @ z
+    return -0.5 * w[0] ** 2 - 0.5 * w[1] ** 2 * jnp.exp(-w[0]) - 0.5 * w[0] - 0.5 * w[2] ** 2
+
+
+def start_at(place, target=None):
+    family = ExplicitGaussian(jnp.array([place, place, 0.0, 0.0]))
+    return loop.init(jax.random.key(0), METHOD, family, target or Density(lambda z: -0.5 * jnp.sum(z**2), 2))
+
+
+def test_the_fit_with_the_larger_bound_is_ahead():
+    states = [start_at(9.0), start_at(0.0), start_at(5.0)]
+    assert ahead(METHOD, states, 3, Silent()) == 1
+    assert ahead(METHOD, states[::2], 3, Silent()) == 1
+    assert [int(state.step) for state in states] == [0, 0, 0], "the starts are left as they are"
+
+
+def test_without_a_finite_bound_it_is_the_first():
+    states = [start_at(jnp.nan), start_at(jnp.nan)]
+    assert ahead(METHOD, states, 2, Silent()) == 0
+    assert ahead(METHOD, [*states, start_at(5.0)], 2, Silent()) == 2
+
+
+@pytest.fixture
+def trials(monkeypatch):
+    """Every posterior of two dimensions or more is large, and the second start wins."""
+    seen = []
+
+    def second(method, states, num_steps, reporter):
+        seen.append((len(states), num_steps))
+        return 1
+
+    monkeypatch.setattr(fitting, "TURNED_ABOVE", 1)
+    monkeypatch.setattr(fitting, "ahead", second)
+    return seen
+
+
+def factor(posterior):
+    return np.asarray(posterior.family.conditional.factor())
+
+
+def test_the_winner_is_fitted_and_resumed(trials, tmp_path):
+    """Its axes are not those of the first start, and a resumed fit has them without another trial."""
+    settings = {"dim": 3, "key": jax.random.key(0), "num_steps": 8, "progress": False}
+    made = uivi.fit(funnel, **settings, checkpoint=tmp_path)
+    assert trials == [(2, 2)]
+    assert np.any(np.abs(np.triu(factor(made), 1)) > 0.01), "a factor of the first start is triangular"
+    again = uivi.fit(funnel, **settings, checkpoint=tmp_path)
+    assert len(trials) == 1
+    np.testing.assert_array_equal(factor(again), factor(made))
+    np.testing.assert_array_equal(*(p.sample(jax.random.key(1), 5) for p in (made, again)))
+
+
+def test_small_given_and_very_short_fits_have_no_trial(trials):
+    settings = {"key": jax.random.key(0), "progress": False}
+    uivi.fit(lambda z: -0.5 * jnp.sum(z**2), dim=1, num_steps=4, **settings)
+    short = uivi.fit(funnel, dim=3, num_steps=3, **settings)
+    np.testing.assert_array_equal(np.triu(factor(short), 1), 0)
+    uivi.fit(funnel, dim=3, num_steps=4, family=uivi.presets.default_family(jax.random.key(0), 3), **settings)
+    assert not trials
