@@ -13,7 +13,9 @@ from uivi import loop
 from uivi.contest import ahead
 from uivi.estimators import Explicit
 from uivi.families import ExplicitGaussian
+from uivi.problem import problem_of
 from uivi.progress import Silent
+from uivi.stopping import Rounds
 from uivi.targets import Density
 
 fitting = importlib.import_module("uivi.fit")
@@ -74,10 +76,19 @@ def test_the_winner_is_fitted_and_resumed(trials, tmp_path):
     np.testing.assert_array_equal(*(p.sample(jax.random.key(1), 5) for p in (made, again)))
 
 
-def test_small_given_and_very_short_fits_have_no_trial(trials):
-    settings = {"key": jax.random.key(0), "progress": False}
-    uivi.fit(lambda z: -0.5 * jnp.sum(z**2), dim=1, num_steps=4, **settings)
-    short = uivi.fit(funnel, dim=3, num_steps=3, **settings)
-    np.testing.assert_array_equal(np.triu(factor(short), 1), 0)
-    uivi.fit(funnel, dim=3, num_steps=4, family=uivi.presets.default_family(jax.random.key(0), 3), **settings)
+@pytest.mark.parametrize(("dim", "number"), [(1, 1), (2, 2), (3, 2), (4, 1)])
+def test_large_covariances_have_two_starts(dim, number, trials, monkeypatch):
+    monkeypatch.setattr(fitting.presets, "FULL_COVARIANCE_UP_TO", 3)
+    monkeypatch.setattr(fitting, "find_start", lambda key, f, points, full_up_to: points[0])
+    monkeypatch.setattr(fitting, "turned", lambda key, start, f: -start)
+    problem = problem_of(lambda z: -0.5 * jnp.sum(z**2), dim, None, None, None, jax.random.key(0))
+    assert len(fitting._starts(jax.random.key(1), problem)) == number
+
+
+def test_very_short_fits_have_no_trial(trials):
+    states = [start_at(9.0), start_at(0.0)]
+    assert fitting._chosen(METHOD, states, Rounds(3), False) is states[0]
     assert not trials
+    assert fitting._chosen(METHOD, states, Rounds(10_000), False) is states[1]
+    assert fitting._chosen(METHOD, states, Rounds(400), False) is states[1]
+    assert [number for _, number in trials] == [500, 100]

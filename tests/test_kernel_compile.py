@@ -17,7 +17,9 @@ from uivi.kernels.moves import SHARED_MEMORY, kernel_call
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
-@pytest.mark.parametrize("sizes", [(16, 256, 16), (64, 128, 64), (10, 200, 10), (3, 20, 2)])
+@pytest.mark.parametrize(
+    "sizes", [(16, 256, 16), pytest.param((64, 128, 64), marks=pytest.mark.slow), (10, 200, 10), (3, 20, 2)]
+)
 def test_largest_sizes_fit_on_the_chip(sizes):
     """In a process of its own: in that of the tests Triton interprets."""
     command = [sys.executable, "-m", "tests.test_kernel_compile", *map(str, sizes)]
@@ -37,7 +39,7 @@ def test_largest_sizes_fit_on_the_chip(sizes):
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
-@pytest.mark.parametrize("sizes", [(100, 200), (3, 20)])
+@pytest.mark.parametrize("sizes", [(100, 200), pytest.param((3, 20), marks=pytest.mark.slow)])
 def test_collapsed_weights_are_read_into_place(sizes):
     """No tile passes through shared memory, which would make the kernel slow; few registers are spilled."""
     command = [sys.executable, "-m", "tests.test_kernel_compile", "collapsed", *map(str, sizes)]

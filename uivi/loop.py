@@ -131,7 +131,11 @@ def averaged(state: FitState) -> FitState:
 
 
 def stack(states: list[FitState]) -> FitState:
-    """Several states of one experiment as one, for `run` to update side by side."""
+    """Several states of one experiment as one, for `run` to update side by side.
+
+    On a CPU with few cores JAX 0.10 was seen to hang on stacked fits with a full covariance of many dimensions;
+    JAX 0.11.2 was not.
+    """
     arrays = [eqx.filter(s, eqx.is_array) for s in states]
     static = eqx.filter(states[0], eqx.is_array, inverse=True)
     return eqx.combine(jax.tree.map(lambda *leaves: jnp.stack(leaves), *arrays), static)
