@@ -15,6 +15,7 @@ from uivi.estimators import Explicit
 from uivi.families import ExplicitGaussian
 from uivi.problem import problem_of
 from uivi.progress import Silent
+from uivi.starting import Start
 from uivi.stopping import Rounds
 from uivi.targets import Density
 
@@ -79,8 +80,8 @@ def test_the_winner_is_fitted_and_resumed(trials, tmp_path):
 @pytest.mark.parametrize(("dim", "number"), [(1, 1), (2, 2), (3, 2), (4, 1)])
 def test_large_covariances_have_two_starts(dim, number, trials, monkeypatch):
     monkeypatch.setattr(fitting.presets, "FULL_COVARIANCE_UP_TO", 3)
-    monkeypatch.setattr(fitting, "find_start", lambda key, f, points, full_up_to: points[0])
-    monkeypatch.setattr(fitting, "turned", lambda key, start, f: -start)
+    monkeypatch.setattr(fitting, "find_start", lambda key, f, points, full_up_to: Start(points[0], points[0]))
+    monkeypatch.setattr(fitting, "turned", lambda key, start, f: start._replace(name="turned"))
     problem = problem_of(lambda z: -0.5 * jnp.sum(z**2), dim, None, None, None, jax.random.key(0))
     assert len(fitting._starts(jax.random.key(1), problem)) == number
 

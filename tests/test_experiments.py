@@ -109,7 +109,7 @@ REAL_RECIPES = [(n, p, m) for n in REAL for p, recipes in EXPERIMENTS[n].recipes
 # by parts of recipes: one of each shows that it runs.
 ONE = {("vae-fashion", "explicit"), ("logreg-hapt-recomputed", "sivi"), ("logreg-iterations", "hmc-1")}
 SMOKED = [
-    pytest.param(n, p, m, marks=() if (p, m) == ("paper", "uivi") else pytest.mark.slow)
+    pytest.param(n, p, m, marks=() if (n, p, m) == ("logreg-mnist", "paper", "uivi") else pytest.mark.slow)
     for n, p, m in REAL_RECIPES
     if (n in ("vae-mnist", "logreg-mnist") and p != "ablation")
     or (p == "paper" and (n, m) in ONE)

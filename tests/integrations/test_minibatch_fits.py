@@ -10,7 +10,7 @@ import scipy.special
 
 import uivi
 from tests.helpers import assert_mean, assert_not_mean
-from uivi.fit import _start
+from uivi.fit import _starts
 from uivi.integrations.numpyro import minibatched
 from uivi.problem import problem_of
 from uivi.targets import Anchored, Minibatched
@@ -57,6 +57,7 @@ def standardised(draws, mean, sd):
     return np.concatenate([errors, errors**2 - 1], 1)
 
 
+@pytest.mark.slow
 def test_defaults_find_the_conjugate_posterior(getkey):
     """Means and variances to a twentieth, as the noise of the minibatches is taken away by an anchor."""
     target = minibatched(linear, {"x": X, "y": LINEAR}, BATCH)
@@ -196,7 +197,7 @@ def test_a_start_on_part_of_the_data_is_moved_to_that_of_all(getkey, monkeypatch
     monkeypatch.setattr("uivi.targets.minibatched.NUM_ROUGH", 500)
     target = minibatched(linear, {"x": X, "y": LINEAR}, BATCH)
     problem = problem_of(target, None, None, None, None, getkey())
-    start = _start(getkey(), problem)
+    (start,) = _starts(getkey(), problem)
     assert start is not None
     mean, precision = linear_posterior()
     errors = (np.asarray(start.loc, np.float64) - mean) @ np.linalg.cholesky(precision)

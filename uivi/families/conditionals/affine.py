@@ -4,6 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float, Integer
 
@@ -106,16 +107,17 @@ class Standardised(AbstractMapped):
     def create(
         cls, inner: AbstractConditional, loc: Float[Array, "D"], factor: Float[Array, "D D"] | Float[Array, "D"]
     ) -> "Standardised":
-        """Wrap `inner`. F is inverted in float64."""
+        """Wrap `inner`. F is inverted in float64, unless it is traced."""
         dim, advice = inner.dim, "it must have the size of z"
         _checks.shape("`loc`", loc, (dim,), advice)
         _checks.shape("`factor`", factor, (dim,) * max(1, factor.ndim), advice)
-        wide = np.asarray(factor, np.float64)
+        is_traced = isinstance(factor, Tracer)
+        xp, wide = (jnp, factor) if is_traced else (np, np.asarray(factor, np.float64))
         is_full = factor.ndim == 2
-        volume = np.linalg.slogdet(wide)[1] if is_full else np.sum(np.log(np.abs(wide)))
-        if not np.isfinite(volume):
+        volume = xp.linalg.slogdet(wide)[1] if is_full else xp.sum(xp.log(xp.abs(wide)))
+        if not is_traced and not np.isfinite(volume):
             raise ValueError("expected a `factor` with an inverse, got a singular one: q would have no density")
-        inverse = np.linalg.inv(wide) if is_full else 1 / wide
+        inverse = xp.linalg.inv(wide) if is_full else 1 / wide
         kept = (Constant.create(jnp.asarray(x, factor.dtype)) for x in (wide, inverse, volume))
         return cls(inner, Constant.create(loc), *kept)
 
