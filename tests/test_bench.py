@@ -68,6 +68,7 @@ def test_a_goal_out_of_reach_has_no_time(getkey, monkeypatch):
     assert hard["seconds"] is None
 
 
+@pytest.mark.slow
 def test_the_whole_benchmark_in_small(tmp_path, monkeypatch, getkey):
     monkeypatch.setattr(running, "cases", lambda: [*TINY, *(c for c in TINY_VAE)])
     monkeypatch.setattr(running, "COPIED", 1_000)

@@ -156,6 +156,7 @@ def test_stand_ins_only_where_their_data_alone_is_here(monkeypatch):
     assert all(len(members(group)) == len(GROUPS[group]) for group in GROUPS)
 
 
+@pytest.mark.slow
 def test_data_sets_side_by_side_and_resumed(tmp_path, monkeypatch):
     """Two data sets in one program, stopped in the middle and resumed, equal one that was not stopped."""
     need("vae-mnist")
