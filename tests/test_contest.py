@@ -9,6 +9,7 @@ import optax
 import pytest
 
 import uivi
+from tests.test_starting import funnel_along
 from uivi import loop
 from uivi.contest import ahead
 from uivi.estimators import Explicit
@@ -21,17 +22,12 @@ from uivi.targets import Density
 
 fitting = importlib.import_module("uivi.fit")
 METHOD = loop.Method(Explicit(4), optax.adam(1e-3))
-ROTATION = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+ROTATION = jnp.asarray(np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0], jnp.float32)
 
 
-def funnel(z):
-    w = ROTATION.T @ z
-    return -0.5 * w[0] ** 2 - 0.5 * w[1] ** 2 * jnp.exp(-w[0]) - 0.5 * w[0] - 0.5 * w[2] ** 2
-
-
-def start_at(place, target=None):
+def start_at(place):
     family = ExplicitGaussian(jnp.array([place, place, 0.0, 0.0]))
-    return loop.init(jax.random.key(0), METHOD, family, target or Density(lambda z: -0.5 * jnp.sum(z**2), 2))
+    return loop.init(jax.random.key(0), METHOD, family, Density(lambda z: -0.5 * jnp.sum(z**2), 2))
 
 
 def test_the_fit_with_the_larger_bound_is_ahead():
@@ -68,10 +64,10 @@ def factor(posterior):
 def test_the_winner_is_fitted_and_resumed(trials, tmp_path):
     """Its axes are not those of the first start, and a resumed fit has them without another trial."""
     settings = {"dim": 3, "key": jax.random.key(0), "num_steps": 8, "progress": False}
-    made = uivi.fit(funnel, **settings, checkpoint=tmp_path)
+    made = uivi.fit(funnel_along(ROTATION), **settings, checkpoint=tmp_path)
     assert trials == [(2, 2)]
     assert np.any(np.abs(np.triu(factor(made), 1)) > 0.01), "a factor of the first start is triangular"
-    again = uivi.fit(funnel, **settings, checkpoint=tmp_path)
+    again = uivi.fit(funnel_along(ROTATION), **settings, checkpoint=tmp_path)
     assert len(trials) == 1
     np.testing.assert_array_equal(factor(again), factor(made))
     np.testing.assert_array_equal(*(p.sample(jax.random.key(1), 5) for p in (made, again)))

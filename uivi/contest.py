@@ -1,5 +1,6 @@
 """Which of several starts a fit takes: the one that is ahead after a few updates."""
 
+import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,10 +20,11 @@ def ahead(method: loop.Method, states: Sequence[loop.FitState], num_steps: int, 
     """
     monitor = ElboMonitor(num_steps, num_draws=NUM_DRAWS)
     found = []
-    for number, state in enumerate(states):
+    for number, state in enumerate(states, start=1):
+        began = time.monotonic()
         tried, _ = loop.run(method, loop.copied(state), num_steps)
+        rate = num_steps / (time.monotonic() - began)
         bound = float(monitor(method, loop.averaged(tried))["elbo_lower"])
         found.append(bound if np.isfinite(bound) else -np.inf)
-        total = len(states) * num_steps
-        reporter.update((number + 1) * num_steps, total, np.nan, f"elbo_lower {bound:.3f}")
+        reporter.update(number * num_steps, len(states) * num_steps, rate, f"elbo_lower {bound:.3f}")
     return int(np.argmax(found))
