@@ -27,14 +27,14 @@ demo: venv ## fit the toy posteriors and write a report page
 	@test -f $(DEMO_PAGE) || { echo "error: the report did not write $(DEMO_PAGE)" >&2; exit 1; }
 	@echo "Done. Open $(DEMO_PAGE) in a web browser."
 
-test: venv ## run the tests but for slow repetitions (options: make test PYTEST_ARGS="-x tests/test_fit.py")
+test: venv ## run the tests but for slow repetitions (options: make test PYTEST_ARGS="-x tests/fitting/test_fit.py")
 	$(BIN)/python -m pytest -n 2 -m "not slow" $(PYTEST_ARGS)
 
 test-all: venv ## run every test
 	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
 
 gpu-test: ## test the fused kernels on a Hopper GPU (GPU_PYTHON: has JAX for CUDA, uivi[gpu,test])
-	$(GPU_PYTHON) -m pytest -p no:cacheprovider tests/test_gpu.py tests/test_gpu_collapsed.py
+	$(GPU_PYTHON) -m pytest -p no:cacheprovider tests/gpu/test_gpu.py tests/gpu/test_gpu_collapsed.py
 
 pymc6-test: ## test PyMC 6 in a venv of its own (PYMC6_PYTHON: Python 3.12 or newer)
 	$(PYMC6_PYTHON) -m venv $(PYMC6_VENV)

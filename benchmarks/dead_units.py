@@ -11,9 +11,10 @@ import argparse
 import jax
 import jax.numpy as jnp
 
-from uivi import loop, presets
-from uivi.experiments import EXPERIMENTS
+from uivi import presets
+from uivi.paper import EXPERIMENTS
 from uivi.presets import regression
+from uivi.training import loop
 
 LOOKS, NUM_DRAWS = 5, 500
 

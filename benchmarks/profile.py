@@ -13,10 +13,10 @@ import tempfile
 
 import jax
 
-from uivi import loop
 from uivi.bench.cases import Case, cases
 from uivi.bench.measure import timing
-from uivi.experiments.running import UPDATE_PRECISION
+from uivi.paper.running import UPDATE_PRECISION
+from uivi.training import loop
 
 UPDATES = 50
 MOST_ROWS = 40

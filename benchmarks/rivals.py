@@ -13,7 +13,7 @@ from numpyro.infer import MCMC, NUTS, SVI, Trace_ELBO
 from numpyro.infer.autoguide import AutoBNAFNormal, AutoContinuous, AutoDiagonalNormal, AutoMultivariateNormal
 
 from benchmarks.models import Model
-from uivi import diagnostics, metrics
+from uivi.evaluation import diagnostics, metrics
 from uivi.integrations.numpyro import target
 
 NUM_DRAWS = 20_000

@@ -12,15 +12,17 @@ import sys
 import jax
 import jax.numpy as jnp
 
-from uivi import bounds, kernels, loop
+from uivi import gpu as kernels
 from uivi._types import Key
 from uivi.bench.cases import plain
-from uivi.experiments import EXPERIMENTS, Recipe
-from uivi.experiments.running import UPDATE_PRECISION
-from uivi.experiments.vae_task import VaeTask
+from uivi.evaluation import bounds
+from uivi.evaluation.likelihood import Likelihood, StudentT
 from uivi.families import AbstractFamily, Gaussian, SemiImplicit
 from uivi.families.conditionals.base import AbstractNetConditional
-from uivi.likelihood import Likelihood, StudentT
+from uivi.paper import EXPERIMENTS, Recipe
+from uivi.paper.running import UPDATE_PRECISION
+from uivi.paper.vae.vae_task import VaeTask
+from uivi.training import loop
 
 PROBLEMS = ("vae-mnist", "logreg-mnist")
 SEEDS = 5

@@ -17,12 +17,12 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from uivi import loop, optim
-from uivi.experiments import EXPERIMENTS, GROUPS
-from uivi.experiments.running import UPDATE_PRECISION
-from uivi.experiments.vae import CHOSEN_ON
-from uivi.experiments.vae_task import VaeTask
+from uivi.paper import EXPERIMENTS, GROUPS
+from uivi.paper.running import UPDATE_PRECISION
+from uivi.paper.vae.vae import CHOSEN_ON
+from uivi.paper.vae.vae_task import VaeTask
 from uivi.presets import vae
+from uivi.training import loop, optim
 
 LOOKS = 5
 

@@ -22,7 +22,7 @@ from unittest import mock
 import jax
 import matplotlib as mpl
 
-from uivi import diagnosis
+from uivi.evaluation import diagnosis
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

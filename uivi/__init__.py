@@ -1,11 +1,13 @@
 """Unbiased implicit variational inference (Titsias & Ruiz 2019) in JAX."""
 
-from uivi import bounds, datasets, diagnostics, metrics, optim, presets, targets
+from uivi import datasets, presets, targets
 from uivi._types import Draw, Info, ReverseDraws, Status
-from uivi.ais import AIS
-from uivi.archive import ArchiveError
-from uivi.diagnosis import Diagnosis, Verdict
 from uivi.estimators import SIVI, UIVI, AbstractEstimator, Explicit, StickingTheLanding, score
+from uivi.evaluation import bounds, diagnostics, metrics
+from uivi.evaluation.ais import AIS
+from uivi.evaluation.diagnosis import Diagnosis, Verdict
+from uivi.evaluation.likelihood import Likelihood
+from uivi.evaluation.predictive import predict
 from uivi.families import (
     MLP,
     AbstractConditional,
@@ -32,11 +34,9 @@ from uivi.families import (
     he_init,
     small_init,
 )
-from uivi.fit import fit
+from uivi.fitting.fit import fit
+from uivi.fitting.posterior import Posterior, load
 from uivi.integrations.blackjax import as_vi_algorithm
-from uivi.likelihood import Likelihood
-from uivi.posterior import Posterior, load
-from uivi.predictive import predict
 from uivi.reverse import (
     HMC,
     ISIR,
@@ -51,7 +51,9 @@ from uivi.reverse import (
     Importance,
     Learned,
 )
-from uivi.stopping import Rounds
+from uivi.storage.archive import ArchiveError
+from uivi.training import optim
+from uivi.training.stopping import Rounds
 
 __version__ = "0.1.0"
 

@@ -1,5 +1,5 @@
 """`python -m uivi`."""
 
-from uivi.cli import main
+from uivi.cli.app import main
 
 main()

@@ -10,9 +10,9 @@ import scipy.special
 
 import uivi
 from tests.helpers import assert_mean, assert_not_mean
-from uivi.fit import _starts
+from uivi.fitting.fit import _starts
+from uivi.fitting.problem import problem_of
 from uivi.integrations.numpyro import minibatched
-from uivi.problem import problem_of
 from uivi.targets import Anchored, Minibatched
 
 NUM_ROWS, BATCH, NOISE, PRIOR = 20_000, 200, 0.7, 2.0

@@ -8,9 +8,9 @@ import pytest
 import scipy.stats
 
 from tests.helpers import FAILURE_RATE, assert_mean, z_threshold
-from uivi import loop
-from uivi.checkpoint import Checkpoints
+from uivi.storage.checkpoint import Checkpoints
 from uivi.targets import Rows, data, minibatch
+from uivi.training import loop
 
 AWKWARD = np.array([[0.1, -0.0], [1e-40, 3.4e38], [np.pi, -1e-20], [1.0, 2.0]], np.float32)
 """With a denormal, a negative zero and a number near the largest."""

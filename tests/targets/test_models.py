@@ -8,7 +8,6 @@ import pytest
 import scipy.special
 import scipy.stats
 
-from uivi import loop
 from uivi.estimators import SIVI, Explicit
 from uivi.families import (
     MLP,
@@ -19,8 +18,9 @@ from uivi.families import (
     StandardNormal,
     TwoNetGaussian,
 )
-from uivi.optim import adam_cosine
 from uivi.targets import BernoulliVAE, Rows, SoftmaxRegression
+from uivi.training import loop
+from uivi.training.optim import adam_cosine
 
 FEATURES, CLASSES = 3, 4
 

@@ -8,13 +8,15 @@ import jax
 import numpy as np
 import optax
 
-from uivi import kernels, loop, presets
+from uivi import gpu as kernels
+from uivi import presets
 from uivi._types import Key
 from uivi.estimators import SIVI, UIVI, AbstractEstimator, Explicit
 from uivi.families import AbstractFamily
 from uivi.presets import regression, vae
 from uivi.reverse import HMC
 from uivi.targets import AbstractTarget, Banana, BernoulliVAE, Rows, SoftmaxRegression
+from uivi.training import loop
 
 STEPS = 100_000
 NUM_ROWS, NUM_CLASSES, PIXELS = 10_000, 10, 784

@@ -14,11 +14,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from uivi import loop, presets
+from uivi import presets
 from uivi._types import Key
 from uivi.estimators import UIVI
 from uivi.families import Gaussian
 from uivi.targets import Banana
+from uivi.training import loop
 
 BURNIN, DRAWS, LEAPFROGS = 5, 5, 5
 LOG_2PI = float(jnp.log(2 * jnp.pi))

@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from uivi import loop
 from uivi._types import Draw, Key, ReverseDraws, ReverseInfo
 from uivi.bench.cases import Case, plain
 from uivi.bench.flops import count_products
@@ -20,6 +19,7 @@ from uivi.families import SemiImplicit
 from uivi.reverse import HMC
 from uivi.reverse.base import AbstractReverseSampler, uniform_log_weights
 from uivi.targets.data import split_constants
+from uivi.training import loop
 
 REPEATS = 3
 LEAST, MOST_UPDATES = 0.1, 2_000

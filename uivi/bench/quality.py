@@ -7,11 +7,13 @@ from typing import Any
 
 import optax
 
-from uivi import loop, metrics, presets
+from uivi import presets
 from uivi._types import Key
 from uivi.estimators import AbstractEstimator
+from uivi.evaluation import metrics
 from uivi.families import AbstractFamily
 from uivi.targets import Banana
+from uivi.training import loop
 
 GOALS = (0.3, 0.1, 0.03, 0.01)
 """KL(q‖p), by quadrature."""

@@ -11,13 +11,14 @@ import jax
 import jax.numpy as jnp
 
 import uivi
-from uivi import _checks, archive
+from uivi import _checks
 from uivi.bench.cases import cases
 from uivi.bench.figure import figure
 from uivi.bench.flat import compare
 from uivi.bench.measure import LARGE, SMALL, measure, product_rate, seconds, side_by_side
 from uivi.bench.quality import RACERS, race
 from uivi.bench.sweeps import SWEEPS, sweep
+from uivi.storage import archive
 
 COPIED = 2**26
 Say = Callable[[str], None]

@@ -6,13 +6,14 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from uivi import loop, presets
+from uivi import presets
 from uivi._types import Key
 from uivi.bench.measure import timing
 from uivi.estimators import UIVI
 from uivi.families import AbstractFamily
 from uivi.reverse import HMC, AdaptBetween
 from uivi.targets import Density
+from uivi.training import loop
 
 NOISE_DIM, LEAPFROGS = 10, 5
 MOVES, FEWER, MORE = 10, 5, 25

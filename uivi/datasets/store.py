@@ -7,10 +7,10 @@ from functools import partial
 
 import numpy as np
 
-from uivi import archive
 from uivi.datasets.base import DataError, File, Source, Spec
 from uivi.datasets.download import download
 from uivi.datasets.formats import parse
+from uivi.storage import archive
 
 
 def data_directory() -> pathlib.Path | None:

@@ -7,12 +7,12 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from uivi import diagnostics
 from uivi._types import Key
+from uivi.evaluation import diagnostics
 from uivi.targets.program import AbstractModel
 
 if TYPE_CHECKING:
-    from uivi.posterior import Posterior
+    from uivi.fitting.posterior import Posterior
 
 Group = dict[str, np.ndarray]
 

@@ -18,12 +18,12 @@ from numpyro.infer.elbo import ELBO
 
 from uivi import presets
 from uivi._types import Draw, Key, Latent, Scalar
-from uivi.bounds import log_marginal_sides
 from uivi.estimators.score import score
+from uivi.evaluation.bounds import log_marginal_sides
 from uivi.families.semi_implicit import SemiImplicit
+from uivi.fitting.starts.starting import Start
 from uivi.reverse import ISIR, AbstractReverseSampler
 from uivi.reverse.proposals import LearnedState
-from uivi.starting import Start
 
 LOSSES = (Trace_ELBO, TraceMeanField_ELBO)
 NUM_FIRST = 512

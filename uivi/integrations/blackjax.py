@@ -12,14 +12,15 @@ from blackjax.base import VIAlgorithm
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
-from uivi import _checks, loop, optim, presets
+from uivi import _checks, presets
 from uivi._types import Info, Key, Status
 from uivi.estimators.base import AbstractEstimator
 from uivi.families.base import AbstractFamily
-from uivi.posterior import Posterior
-from uivi.precheck import check_structure
-from uivi.problem import Problem, problem_of
-from uivi.starting import Start
+from uivi.fitting.posterior import Posterior
+from uivi.fitting.precheck import check_structure
+from uivi.fitting.problem import Problem, problem_of
+from uivi.fitting.starts.starting import Start
+from uivi.training import loop, optim
 
 
 class UIVIState(NamedTuple):

@@ -7,9 +7,9 @@ from uivi._types import Key
 from uivi.estimators import SIVI, UIVI
 from uivi.families import ExplicitGaussian, Gaussian, LogScale, SemiImplicit, StandardNormal
 from uivi.networks import MLP, small_init
-from uivi.optim import adam_cosine
 from uivi.presets.density import paper_family as toy_family
 from uivi.reverse import HMC, AdaptBetween, AuthorsRule
+from uivi.training.optim import adam_cosine
 
 PAPER_STEPS = 100_000
 NOISE_DIM, WIDTH = 100, 200

@@ -19,9 +19,9 @@ from uivi.families import (
     TwoNetGaussian,
 )
 from uivi.networks import MLP, Linear, authors_init, he_init
-from uivi.optim import adam_cosine, averaged, paper_rmsprop
 from uivi.presets.density import paper_uivi as toy_uivi
 from uivi.reverse import ISIR, Learned
+from uivi.training.optim import adam_cosine, averaged, paper_rmsprop
 
 PAPER_STEPS = 400_000
 RATE, WARMUP, WEIGHT_DECAY = 2.5e-3, 2_000, 0.03

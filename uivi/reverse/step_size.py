@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from uivi import _checks
 from uivi._types import Scalar
-from uivi.kernels import Adaptation
+from uivi.gpu import Adaptation
 
 
 class AbstractStepSize(eqx.Module):

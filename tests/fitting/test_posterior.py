@@ -1,0 +1,229 @@
+"""What a fit gives back: draws, a summary, a file that samples again anywhere."""
+
+import os
+import subprocess
+import sys
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import uivi
+from tests.tiny import BananaShaped, explicit_settings, implicit_settings, log_density
+from uivi.storage import archive
+
+KEY = jax.random.key(11)
+
+
+@pytest.fixture(scope="module")
+def explicit():
+    """A fit of an explicit family, which is quick to diagnose."""
+    return uivi.fit(log_density, 2, key=jax.random.key(0), **explicit_settings())
+
+
+def nested_density(z):
+    return log_density(z["a"][0])
+
+
+@pytest.fixture(scope="module")
+def implicit():
+    """A UIVI fit of a pytree."""
+    return uivi.fit(nested_density, init={"a": (jnp.zeros(2),)}, key=jax.random.key(0), **implicit_settings())
+
+
+def test_draws(implicit):
+    draws = implicit.sample(KEY, 50)["a"][0]
+    assert draws.shape == (50, 2)
+    assert np.array_equal(draws, implicit.sample_flat(KEY, 50))
+    assert np.unique(np.asarray(draws)).size == 100
+
+
+@pytest.mark.parametrize("number", [0, -3, 2.5])
+def test_the_number_of_draws_must_be_positive(explicit, number, unchecked):
+    with pytest.raises(ValueError, match="`num_draws` to be a positive whole number"):
+        explicit.sample(KEY, number)
+
+
+def test_sampling_needs_a_key(explicit, unchecked):
+    with pytest.raises(TypeError, match="expected `key` to be one JAX random key"):
+        explicit.sample(1, 5)
+
+
+def test_summary_of_a_semi_implicit_fit(implicit):
+    summary = implicit.summary()
+    assert summary.startswith("SemiImplicit posterior on 2 dimensions (20 updates,")
+    for words in (
+        "status           all updates done", "(lower side)", "(upper side)", "k-hat", "reverse moved",
+        "reverse jump", "reverse dependence", "reverse recovered", "non-finite       0 proposals", "advice",
+    ):  # fmt: skip
+        assert words in summary
+    assert "reverse acceptance" not in summary
+    found = implicit.check()
+    assert found.lower.mean <= found.upper.mean
+    assert f"{found.lower.mean:.4f} ± {found.lower.stderr:.4f} (lower side)" in summary
+    assert implicit.check(jax.random.key(99)) is found
+
+
+def test_summary_of_an_explicit_fit(explicit):
+    summary = explicit.summary()
+    assert "ExplicitGaussian posterior" in summary
+    assert "reverse" not in summary
+    assert explicit.check().lower.mean == explicit.check().upper.mean
+
+
+LOAD = """
+import sys, jax, numpy as np, uivi
+posterior = uivi.load(sys.argv[1])
+assert not any(name.startswith("tests") for name in sys.modules)
+np.save(sys.argv[2], posterior.sample(jax.random.key(11), 50)["a"][0])
+print(posterior.summary())
+"""
+
+
+def test_a_file_samples_again_in_a_fresh_process(implicit, tmp_path):
+    path = tmp_path / "fit.uivi"
+    implicit.save(path)
+    assert [p.name for p in tmp_path.iterdir()] == ["fit.uivi"]
+    command = [sys.executable, "-c", LOAD, str(path), str(tmp_path / "draws.npy")]
+    same_compiler = {"JAX_DISABLE_MOST_OPTIMIZATIONS": str(jax.config.read("jax_disable_most_optimizations"))}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | same_compiler)
+    assert done.returncode == 0, done.stderr
+    assert np.array_equal(np.load(tmp_path / "draws.npy"), implicit.sample(KEY, 50)["a"][0])
+    assert done.stdout.strip() == implicit.summary()
+
+
+def test_round_trip(explicit, tmp_path):
+    explicit.save(str(tmp_path / "fit"))
+    again = uivi.load(str(tmp_path / "fit"))
+    assert np.array_equal(again.sample(KEY, 9), explicit.sample(KEY, 9))
+    assert again.status is explicit.status
+    assert again.seconds == explicit.seconds
+    np.testing.assert_equal(again.history, explicit.history)
+    np.testing.assert_equal(again.check(), explicit.check())
+    assert again.summary() == explicit.summary()
+    again.save(tmp_path / "again")
+    assert np.array_equal(uivi.load(tmp_path / "again").sample(KEY, 9), explicit.sample(KEY, 9))
+
+
+def test_a_file_without_a_diagnosis_says_so(explicit, tmp_path):
+    bare = uivi.Posterior(explicit.family, explicit.example, explicit.status, {}, 0.0)
+    bare.save(tmp_path / "fit")
+    again = uivi.load(tmp_path / "fit")
+    assert again.sample(KEY, 3).shape == (3, 2)
+    with pytest.raises(ValueError, match=r"found none: call summary\(\) before save\(\)"):
+        again.summary()
+
+
+def test_a_conditional_of_a_module_is_saved(tmp_path):
+    family = uivi.SemiImplicit(uivi.StandardNormal(1), BananaShaped(jnp.array([1.0, 2.0])))
+    posterior = uivi.Posterior(family, jnp.zeros(2), uivi.Status.DONE, {}, 0.0)
+    posterior.save(tmp_path / "fit")
+    assert np.array_equal(uivi.load(tmp_path / "fit").sample(KEY, 9), posterior.sample(KEY, 9))
+
+
+def with_local_functions():
+    net = uivi.MLP.create(jax.random.key(0), 2, 2, width=4)
+    return uivi.Reparameterised(
+        net, 2,
+        sample_fn=lambda key, p: p + jax.random.normal(key, p.shape),
+        log_prob_fn=lambda z, p: jnp.sum(jax.scipy.stats.norm.logpdf(z - p)),
+    )  # fmt: skip
+
+
+def of_a_local_class():
+    class Local(uivi.AbstractConditional):
+        weight: jax.Array
+        dim: int = eqx.field(static=True, default=2)
+        noise_dim: int = eqx.field(static=True, default=2)
+
+        def sample(self, key, eps, context=None):
+            return self.weight * eps + jax.random.normal(key, (2,))
+
+        def log_prob(self, z, eps, context=None):
+            return jnp.sum(jax.scipy.stats.norm.logpdf(z - self.weight * eps))
+
+    return Local(jnp.ones(2))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        with_local_functions,
+        of_a_local_class,
+    ],
+)
+def test_what_cannot_be_imported_is_refused_and_no_file_is_left(make, tmp_path):
+    family = uivi.SemiImplicit(uivi.StandardNormal(2), make())
+    posterior = uivi.Posterior(family, jnp.zeros(2), uivi.Status.DONE, {}, 0.0)
+    with pytest.raises(ValueError, match="define the class or function at the top level of a module"):
+        posterior.save(tmp_path / "fit")
+    assert not list(tmp_path.iterdir())
+
+
+SAVE_FROM_A_SCRIPT = """
+import sys, jax, jax.numpy as jnp, uivi
+
+class Mine(uivi.AbstractConditional):
+    weight: jax.Array
+    dim = property(lambda self: 1)
+    noise_dim = property(lambda self: 1)
+
+    def sample(self, key, eps, context=None):
+        return self.weight * eps + jax.random.normal(key, (1,))
+
+    def log_prob(self, z, eps, context=None):
+        return jnp.sum(jax.scipy.stats.norm.logpdf(z - self.weight * eps))
+
+family = uivi.SemiImplicit(uivi.StandardNormal(1), Mine(jnp.ones(1)))
+uivi.Posterior(family, jnp.zeros(1), uivi.Status.DONE, {}, 0.0).save(sys.argv[1])
+"""
+
+
+def test_a_class_of_a_script_is_refused(tmp_path):
+    """Nobody else could load it: `__main__` is another module there."""
+    command = [sys.executable, "-c", SAVE_FROM_A_SCRIPT, str(tmp_path / "fit")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "define the class or function at the top level" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_place_that_cannot_be_written(explicit, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    for place in ("file/fit.uivi", "missing/fit.uivi"):
+        with pytest.raises(OSError, match="cannot write .*fit.uivi .* choose another place"):
+            explicit.save(tmp_path / place)
+    with pytest.raises(OSError, match="cannot write"):
+        explicit.save(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_text() == "in the way"
+
+
+def test_load_refuses_other_files(explicit, tmp_path):
+    with pytest.raises(FileNotFoundError, match="expected a uivi posterior file at .*, found none"):
+        uivi.load(tmp_path / "none")
+    archive.write(tmp_path / "checkpoint", {"kind": "checkpoint"}, {})
+    with pytest.raises(uivi.ArchiveError, match="expected a uivi posterior file"):
+        uivi.load(tmp_path / "checkpoint")
+
+
+def test_reweighted_draws_are_those_of_the_posterior(getkey):
+    """q = N(0, 1.5² I), p = N((0.5, -0.5), I): k-hat is small, so resampling recovers p."""
+    family = uivi.ExplicitGaussian.create(2, 1.5)
+    target = uivi.targets.Density(lambda z: -0.5 * ((z[0] - 0.5) ** 2 + (z[1] + 0.5) ** 2), 2)
+    wide = uivi.Posterior(family, jnp.zeros(2), uivi.Status.DONE, {}, 0.0, target, uivi.Explicit(), ())
+    draws = np.asarray(wide.sample(getkey(), 20_000, reweight=True))
+    assert draws.shape == (20_000, 2)
+    np.testing.assert_allclose(draws.mean(0), [0.5, -0.5], atol=0.06)
+    assert np.all(draws.std(0) < 1.25)
+    plain = np.asarray(wide.sample(getkey(), 20_000))
+    assert np.all(np.abs(plain.std(0) - 1.5) < 0.05)
+
+
+def test_reweighting_says_when_it_cannot_help(getkey):
+    narrow = uivi.ExplicitGaussian.create(2, 0.2)
+    target = uivi.targets.Density(lambda z: -0.5 * jnp.sum(z**2), 2)
+    posterior = uivi.Posterior(narrow, jnp.zeros(2), uivi.Status.DONE, {}, 0.0, target, uivi.Explicit(), ())
+    with pytest.warns(UserWarning, match="k-hat of the importance weights is .* above 0.7"):
+        posterior.sample(getkey(), 500, reweight=True)

@@ -1,0 +1,70 @@
+"""The two recipes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import uivi
+from uivi import presets
+from uivi.fitting.starts.starting import Start
+
+
+def draws(family, key, num=2_000):
+    return jax.vmap(lambda k: family.sample(k).z)(jax.random.split(key, num))
+
+
+@pytest.mark.parametrize(("dim", "noise_dim"), [(1, 3), (2, 3), (10, 10), (22, 10), (201, 10)])
+def test_the_default_family_grows_with_dim(dim, noise_dim, getkey):
+    family = presets.default_family(getkey(), dim)
+    assert (family.dim, family.noise_dim, family.context_dim) == (dim, noise_dim, 0)
+    full = isinstance(family.conditional, uivi.Affine)
+    assert full == (dim <= presets.FULL_COVARIANCE_UP_TO)
+    assert full != isinstance(family.conditional, uivi.Warped)
+
+
+@pytest.mark.parametrize("dim", [3, 201])
+def test_the_default_family_starts_near_a_normal_at_start(dim, getkey):
+    loc = 500 + jnp.arange(dim, dtype=float) / dim
+    factor = 100 * (jnp.ones(dim) if dim > presets.FULL_COVARIANCE_UP_TO else jnp.eye(dim))
+    family = presets.default_family(getkey(), dim, start=Start(loc, factor))
+    z = np.asarray(draws(family, getkey()))
+    np.testing.assert_allclose(z.mean(0), loc, atol=50)
+    np.testing.assert_allclose(z[:, :3].std(0), 100, atol=35)
+
+
+def test_noise_and_latent_are_tied_at_the_start(getkey):
+    """ε must be visible in z, or the first gradients of the network would vanish."""
+    family = presets.default_family(getkey(), 3)
+    pairs = jax.vmap(family.sample)(jax.random.split(getkey(), 2_000))
+    for i in range(3):
+        assert np.corrcoef(pairs.z[:, i], pairs.eps[:, i])[0, 1] > 0.5
+
+
+def test_default_estimators(getkey):
+    assert isinstance(presets.default_estimator(uivi.ExplicitGaussian.create(2)), uivi.StickingTheLanding)
+    for dim, num_proposals in ((2, 100), (200, 100), (201, 50)):
+        estimator = presets.default_estimator(presets.default_family(getkey(), dim))
+        assert isinstance(estimator, uivi.UIVI)
+        assert isinstance(estimator.sampler, uivi.ISIR)
+        assert estimator.sampler.num_proposals == num_proposals
+
+
+def test_the_papers_constants(getkey):
+    family = presets.paper_family(getkey(), 2)
+    net, scale = family.conditional.net, family.conditional.scale
+    assert [layer.weight.shape for layer in net.layers] == [(50, 3), (50, 50), (2, 50)]
+    assert net.activation is jax.nn.relu
+    assert net.skip is None
+    np.testing.assert_array_equal(scale(), [0.5, 0.5])
+    uivi_ = presets.paper_uivi()
+    assert uivi_.num_draws == 1
+    sampler = uivi_.sampler
+    assert (sampler.num_burnin, sampler.num_draws, sampler.num_leapfrog) == (5, 5, 5)
+    assert presets.paper_sivi().num_draws == 1
+
+
+def test_default_sivi_costs_as_many_network_evaluations_as_default_uivi():
+    method, sivi = presets.default_uivi(), presets.default_sivi()
+    assert method.num_draws == sivi.num_draws
+    assert method.sampler.num_proposals * method.sampler.num_rounds == sivi.num_mixing

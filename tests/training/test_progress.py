@@ -1,0 +1,35 @@
+"""The progress bar."""
+
+import pytest
+
+from uivi.training import progress
+
+
+def test_the_bar_shows_steps_rate_and_bound(capsys):
+    with progress.reporter(2_000, show=True, label="banana") as shown:
+        shown.update(1_000, 2_000, 1234.5, "ELBO ≥ -1.234 ± 0.010")
+        shown.update(2_000, 2_000, 1234.5, "ELBO ≥ -1.200 ± 0.010")
+    out, err = capsys.readouterr()
+    assert out == ""
+    text = " ".join(err.split())
+    for words in ("banana", "2,000/2,000", "1,234 updates/s"):
+        assert words in text
+
+
+def test_silent_means_silent(capsys):
+    with progress.reporter(10, show=False) as shown:
+        shown.update(10, 10, 1.0, "bound")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_bar_goes_away_with_an_error(capsys):
+    with pytest.raises(KeyError), progress.reporter(10, show=True):
+        raise KeyError
+    with progress.reporter(10, show=True) as shown:
+        shown.update(10, 10, 1.0, "")
+    assert "10/10" in capsys.readouterr().err
+
+
+def test_a_reporter_must_say_how_to_update():
+    with pytest.raises(NotImplementedError):
+        progress.Reporter().update(1, 1, 1.0, "")

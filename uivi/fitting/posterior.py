@@ -1,0 +1,261 @@
+"""What a fit gives back: draws, a summary with honest numbers, a file."""
+
+import dataclasses
+import os
+import pathlib
+import warnings
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, PyTree
+
+from uivi import _checks
+from uivi._types import Key, Status
+from uivi.estimators.base import AbstractEstimator
+from uivi.evaluation import bounds, diagnosis, diagnostics
+from uivi.evaluation.diagnosis import Diagnosis
+from uivi.families.base import AbstractFamily
+from uivi.integrations import recognise
+from uivi.storage import _serial, archive
+from uivi.targets.base import AbstractTarget
+from uivi.targets.program import AbstractModel
+
+OVERSAMPLING = 4
+"""Draws of q for each reweighted one."""
+
+
+@dataclasses.dataclass(eq=False)
+class Posterior:
+    """A fitted q(z).
+
+    Attributes:
+        family: the fitted variational family.
+        example: a pytree of zeros with the structure of one draw.
+        status: how the fit ended.
+        history: columns recorded during the fit ("step", "log_joint", "elbo_lower", ...).
+        seconds: spent in updates, compilation included.
+        target: what was fitted, or None in a posterior loaded from a file.
+        estimator: the method, or None in a loaded one.
+        est_state: the method's last state, or None in a loaded one.
+        is_program: whether it belongs to a model, which knows the constrained space.
+    """
+
+    family: AbstractFamily
+    example: PyTree
+    status: Status
+    history: dict[str, list[Any]]
+    seconds: float
+    target: AbstractTarget | None = None
+    estimator: AbstractEstimator | None = None
+    est_state: PyTree = None
+    is_program: bool = False
+    _diagnosis: Diagnosis | None = None
+
+    @property
+    def dim(self) -> int:
+        """D, the size of the flat z."""
+        return self.family.dim
+
+    def sample(
+        self, key: Key, num_draws: int, context: Array | None = None, *, reweight: bool = False
+    ) -> PyTree:
+        """Independent draws, stacked on a leading axis: shape (num_draws, D), or the structure of `init`.
+
+        Of a model, they are its variables by name, in their own (constrained) space.
+
+        Args:
+            key: random key.
+            num_draws: how many.
+            context: of an amortised posterior: one image, shape (C,).
+            reweight: bring the draws nearer to the posterior: `OVERSAMPLING` times as many are drawn from q and
+                thinned by Pareto-smoothed importance weights. Needs the target, and a k-hat below 0.7.
+        """
+        z = self._resampled(key, num_draws) if reweight else self.sample_flat(key, num_draws, context)
+        return self.structured(z)
+
+    def structured(self, z: Float[Array, "S D"]) -> PyTree:
+        """Flat draws in the structure of `sample`."""
+        if isinstance(self.target, AbstractModel):
+            return _constrained(self.target, z)
+        if self.is_program:
+            raise ValueError(
+                "expected the model, to which this posterior belongs: give it to uivi.load(path, target=...), "
+                "as a PyMC model or uivi.integrations.numpyro.target(...), or take unconstrained draws with "
+                "sample_flat()"
+            )
+        return jax.vmap(ravel_pytree(self.example)[1])(z)
+
+    def sample_flat(self, key: Key, num_draws: int, context: Array | None = None) -> Float[Array, "S D"]:
+        """Independent draws as flat vectors, of a model in its unconstrained space."""
+        key = _checks.prng_key(key)
+        size = self.family.context_dim
+        given = None if context is None else jnp.shape(context)
+        if given != ((size,) if size else None):
+            expected = f"a context of shape ({size},)" if size else "no context"
+            raise ValueError(f"expected {expected} for this posterior, got {given}")
+        return _sample(self.family, key, _checks.positive_int("num_draws", num_draws), context)
+
+    def evaluate(self, key: Key, num_draws: int, num_mixing: int = diagnosis.NUM_MIXING) -> bounds.Evaluated:
+        """Independent flat draws of q with log p (unnormalised) and log q, over- and underestimated.
+
+        Args:
+            key: random key.
+            num_draws: how many.
+            num_mixing: proposals of ε for each log q.
+        """
+        if self.target is None or self._is_amortised:
+            raise ValueError(
+                "expected a posterior with its log density and without context: densities of draws need the "
+                "target that was fitted, pass it to uivi.load(path, target=...)"
+            )
+        fitted = None if self.estimator is None else self.estimator.fitted_proposal(self.est_state)
+        return bounds.evaluate(_checks.prng_key(key), self.family, self.target, num_draws, num_mixing, fitted)
+
+    def to_arviz(self, key: Key, num_draws: int = 1_000, **options: Any) -> Any:
+        """Draws as ArviZ's DataTree (InferenceData before ArviZ 1): see `uivi.integrations.arviz.to_arviz`."""
+        from uivi.integrations.arviz import to_arviz
+
+        return to_arviz(self, key, num_draws, **options)
+
+    def _resampled(self, key: Key, num_draws: int) -> Float[Array, "S D"]:
+        """Importance resampling without replacement."""
+        draw_key, pick_key = jax.random.split(_checks.prng_key(key))
+        number = OVERSAMPLING * _checks.positive_int("num_draws", num_draws)
+        evaluated = self.evaluate(draw_key, number)
+        weights, k = diagnostics.smoothed_weights(evaluated.log_p - evaluated.log_q_high)
+        if not k < 0.7:
+            warnings.warn(
+                f"k-hat of the importance weights is {k:.2f}, above 0.7: do not trust reweighted draws; "
+                "see posterior.check()",
+                stacklevel=3,
+            )
+        # Gumbel's trick: the largest keys are draws without replacement.
+        gumbel = jax.random.gumbel(pick_key, (number,))
+        return evaluated.z[jax.lax.top_k(jnp.asarray(weights, gumbel.dtype) + gumbel, num_draws)[1]]
+
+    def check(self, key: Key | None = None) -> Diagnosis:
+        """May the draws be used? Bounds, mixing, k-hat, a verdict and what to change.
+
+        Computed once, then kept (and saved with the posterior).
+        """
+        if self._is_amortised:
+            raise ValueError(
+                "expected a posterior without context: judge an amortised one on data, with "
+                "uivi.Likelihood()(key, posterior.family, posterior.target, images)"
+            )
+        if self._diagnosis is None:
+            if self.target is None or self.estimator is None:
+                raise ValueError(
+                    "expected a diagnosis in the file, found none: call summary() before save(), while the "
+                    "log density is at hand"
+                )
+            key = jax.random.key(0) if key is None else _checks.prng_key(key)
+            self._diagnosis = diagnosis.diagnose(
+                key,
+                self.family,
+                self.target,
+                self.estimator,
+                self.est_state,
+                self.status,
+                self.history,
+                self._quantities,
+            )
+        return self._diagnosis
+
+    def _quantities(self, z: Float[Array, "S D"]) -> Float[Array, "S K"]:
+        """Of a model its real variables, which are what its user sees; otherwise z itself."""
+        if not isinstance(self.target, AbstractModel):
+            return z
+        variables = [x.reshape(z.shape[0], -1) for x in jax.tree.leaves(self.structured(z))]
+        return jnp.concatenate([x for x in variables if jnp.issubdtype(x.dtype, jnp.floating)], 1)
+
+    def summary(self) -> str:
+        """ELBO from both sides, mixing of the reverse sampler, k-hat, status and advice, as text."""
+        done = self.history["step"][-1] if self.history.get("step") else 0
+        head = (
+            f"{type(self.family).__name__} posterior on {self.dim} dimensions "
+            f"({done:,} updates, {self.seconds:.1f} s)"
+        )
+        if self._is_amortised:
+            return (
+                f"{head}\n  status           {self.status.value}\n"
+                "  amortised        bounds need data: uivi.Likelihood()(key, p.family, p.target, images)"
+            )
+        return f"{head}\n{self.check()}"
+
+    @property
+    def _is_amortised(self) -> bool:
+        many = self.target is not None and self.target.num_sites > 1
+        return self.family.context_dim > 0 or many
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write a file from which `uivi.load` samples again without the log density or data."""
+        path = pathlib.Path(path)
+        if self._diagnosis is None and self.target is not None and not self._is_amortised:
+            self.check()
+        arrays: list[np.ndarray] = []
+        header = {
+            "kind": "posterior",
+            "family": _serial.describe(self.family, arrays),
+            "example": _serial.describe(self.example, arrays),
+            "status": self.status.name,
+            "history": self.history,
+            "seconds": self.seconds,
+            "is_program": self.is_program,
+            "diagnosis": self._diagnosis and self._diagnosis.to_json(),
+        }
+        _serial.rebuild(header["family"], arrays)
+        try:
+            archive.write(path, header, {f"array_{i}": a for i, a in enumerate(arrays)})
+        except OSError as error:
+            raise OSError(f"cannot write {path} ({error.strerror}): choose another place") from error
+
+
+def load(path: str | os.PathLike, *, target: AbstractTarget | Any = None) -> Posterior:
+    """Read a posterior that `Posterior.save` wrote.
+
+    Args:
+        path: the file.
+        target: what was fitted, as a target or a model; needed for constrained draws of a model.
+    """
+    header, named = archive.read(pathlib.Path(path), "posterior")
+    arrays = [named[f"array_{i}"] for i in range(len(named))]
+    family = _serial.rebuild(header["family"], arrays)
+    if target is not None and not isinstance(target, AbstractTarget):
+        target = _target_of(target)
+    if target is not None and target.dim != family.dim:
+        raise ValueError(f"expected the target of this posterior, of {family.dim} dimensions, got {target.dim}")
+    return Posterior(
+        family=family,
+        example=_serial.rebuild(header["example"], arrays),
+        status=Status[header["status"]],
+        history=header["history"],
+        seconds=header["seconds"],
+        target=target,
+        is_program=header.get("is_program", False),
+        _diagnosis=header["diagnosis"] and Diagnosis.from_json(header["diagnosis"]),
+    )
+
+
+def _target_of(model: Any) -> AbstractModel:
+    target = recognise(model, None, None, jax.random.key(0))
+    if target is None:
+        raise TypeError(
+            f"expected `target` to be a target or a model, got {type(model).__name__}: give a NumPyro model "
+            "with arguments as uivi.integrations.numpyro.target(...)"
+        )
+    return target
+
+
+@eqx.filter_jit
+def _constrained(target: AbstractModel, z: Float[Array, "S D"]) -> dict[str, Array]:
+    return jax.vmap(target.constrain)(z)
+
+
+@eqx.filter_jit
+def _sample(family: AbstractFamily, key: Key, num_draws: int, context: Array | None) -> Float[Array, "S D"]:
+    return jax.vmap(lambda k: family.sample(k, context).z)(jax.random.split(key, num_draws))

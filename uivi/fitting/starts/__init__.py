@@ -1,0 +1,1 @@
+"""Where a fit starts: the search, and the comparison of several starts."""

@@ -1,0 +1,1 @@
+"""Section 4.2: Bayesian multinomial logistic regression."""

@@ -1,0 +1,1 @@
+"""Section 4.1: the toys."""

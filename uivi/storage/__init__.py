@@ -1,0 +1,1 @@
+"""Files: archives, the description of modules in them, checkpoints."""

@@ -1,0 +1,1 @@
+"""Optimisers, one update, and the driver that runs many of them."""
