@@ -14,12 +14,12 @@ import jax.numpy as jnp
 from uivi import presets
 from uivi.paper import EXPERIMENTS
 from uivi.presets import regression
-from uivi.training import loop
+from uivi.training.update import FitState, Method, initial_state, run_updates
 
 LOOKS, NUM_DRAWS = 5, 500
 
 
-def alive_and_spread(state: loop.FitState) -> tuple[int, float]:
+def alive_and_spread(state: FitState) -> tuple[int, float]:
     """Living units of the second layer, and the mean standard deviation of μ(ε) over ε."""
     net = state.family.conditional.net
     eps = jax.random.normal(jax.random.key(3), (NUM_DRAWS, net.noise_dim))
@@ -38,13 +38,13 @@ def main() -> None:
     experiment = EXPERIMENTS[args.experiment]
     recipe = experiment.recipes["paper"]["uivi"]
     target = experiment.task("smoke").target(jax.random.key(0), recipe)
-    method = loop.Method(recipe.estimator, presets.paper_optimizer(args.updates))
+    method = Method(recipe.estimator, presets.paper_optimizer(args.updates))
     family = recipe.family(jax.random.key(0), target.dim)
-    state = loop.init(jax.random.key(1), method, family, target)
+    state = initial_state(jax.random.key(1), method, family, target)
     print("update  alive of", regression.WIDTH, " sd of the mean over noise")
     print(f"{0:6d}  {alive_and_spread(state)[0]:5d}  {alive_and_spread(state)[1]:.4f}")
     for _ in range(LOOKS):
-        state, _ = loop.run(method, state, args.updates // LOOKS)
+        state, _ = run_updates(method, state, args.updates // LOOKS)
         alive, spread = alive_and_spread(state)
         print(f"{int(state.step):6d}  {alive:5d}  {spread:.4f}", flush=True)
 

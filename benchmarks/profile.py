@@ -15,8 +15,8 @@ import jax
 
 from uivi.bench.cases import Case, cases
 from uivi.bench.measure import timing
-from uivi.paper.running import UPDATE_PRECISION
-from uivi.training import loop
+from uivi.paper.runner import UPDATE_PRECISION
+from uivi.training.update import run_updates, stack_states
 
 UPDATES = 50
 MOST_ROWS = 40
@@ -39,12 +39,12 @@ def kernels(folder: pathlib.Path) -> list[tuple[str, float]]:
 def profile(case: Case, lanes: int) -> None:
     """Print the table of one case."""
     method, state = case.start(UPDATE_PRECISION)
-    state = state if lanes == 1 else loop.stack([state] * lanes)
+    state = state if lanes == 1 else stack_states([state] * lanes)
     timed = timing(method, state, UPDATES)
     state = timed.state
     with tempfile.TemporaryDirectory() as folder:
         with jax.profiler.trace(folder):
-            loop.run(method, state, UPDATES)
+            run_updates(method, state, UPDATES)
         seen = kernels(pathlib.Path(folder))
     count: dict[str, int] = collections.defaultdict(int)
     total: dict[str, float] = collections.defaultdict(float)

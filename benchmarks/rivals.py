@@ -13,7 +13,7 @@ from numpyro.infer import MCMC, NUTS, SVI, Trace_ELBO
 from numpyro.infer.autoguide import AutoBNAFNormal, AutoContinuous, AutoDiagonalNormal, AutoMultivariateNormal
 
 from benchmarks.models import Model
-from uivi.evaluation import diagnostics, metrics
+from uivi.evaluation import importance, metrics
 from uivi.integrations.numpyro import target
 
 NUM_DRAWS = 20_000
@@ -86,7 +86,7 @@ def _pareto_k(guide: AutoContinuous, params, model: Model) -> float:
     log_p = jax.vmap(lambda z: program.log_density(guide._unpack_latent(z)))(z)
     log_q = posterior.log_prob(z, intermediates) if intermediates else posterior.log_prob(z)
     log_q = log_q.reshape(len(z), -1).sum(1)  # a diagonal normal gives one for each coordinate
-    return diagnostics.pareto_k(log_p - log_q)
+    return importance.pareto_k(log_p - log_q)
 
 
 RIVALS: dict[str, Callable[[Model, int, float], Answer]] = {

@@ -12,7 +12,7 @@ import sys
 import jax
 import jax.numpy as jnp
 
-from uivi import gpu as kernels
+from uivi import gpu
 from uivi._types import Key
 from uivi.bench.cases import plain
 from uivi.evaluation import bounds
@@ -20,9 +20,9 @@ from uivi.evaluation.likelihood import Likelihood, StudentT
 from uivi.families import AbstractFamily, Gaussian, SemiImplicit
 from uivi.families.conditionals.base import AbstractNetConditional
 from uivi.paper import EXPERIMENTS, Recipe
-from uivi.paper.running import UPDATE_PRECISION
-from uivi.paper.vae.vae_task import VaeTask
-from uivi.training import loop
+from uivi.paper.runner import UPDATE_PRECISION
+from uivi.paper.vae.task import VaeTask
+from uivi.training.update import FitState, Method, initial_state, run_updates, stack_states, unstack_states
 
 PROBLEMS = ("vae-mnist", "logreg-mnist")
 SEEDS = 5
@@ -54,23 +54,23 @@ def forms(name: str, recipe: Recipe) -> dict[str, Recipe]:
     found = {"direct": direct(unfused)}
     if name.startswith("logreg"):  # the VAE's z is too small to collapse
         found["collapsed"] = unfused
-    return found | ({"fused": recipe} if kernels.is_available() else {})
+    return found | ({"fused": recipe} if gpu.is_available() else {})
 
 
 def fitted(task, recipe: Recipe, updates: int) -> list[float]:
     """The bound of each seed."""
-    method = loop.Method(recipe.estimator, recipe.optimizer(recipe.num_steps), UPDATE_PRECISION)
+    method = Method(recipe.estimator, recipe.optimizer(recipe.num_steps), UPDATE_PRECISION)
 
-    def start(seed: int) -> loop.FitState:
+    def start(seed: int) -> FitState:
         family_key, run_key, target_key = jax.random.split(jax.random.key(seed), 3)
         target = task.target(target_key, recipe)
-        return loop.init(run_key, method, recipe.family(family_key, target.dim), target)
+        return initial_state(run_key, method, recipe.family(family_key, target.dim), target)
 
-    state, _ = loop.run(method, loop.stack([start(seed) for seed in range(SEEDS)]), updates)
-    return [bound(task, one) for one in loop.unstack(state)]
+    state, _ = run_updates(method, stack_states([start(seed) for seed in range(SEEDS)]), updates)
+    return [bound(task, one) for one in unstack_states(state)]
 
 
-def bound(task, state: loop.FitState) -> float:
+def bound(task, state: FitState) -> float:
     """The ELBO from below; of the VAE, on test images."""
     key = jax.random.key(0)
     if isinstance(task, VaeTask):

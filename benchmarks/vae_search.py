@@ -18,11 +18,20 @@ import jax.numpy as jnp
 import optax
 
 from uivi.paper import EXPERIMENTS, GROUPS
-from uivi.paper.running import UPDATE_PRECISION
-from uivi.paper.vae.vae import CHOSEN_ON
-from uivi.paper.vae.vae_task import VaeTask
+from uivi.paper.runner import UPDATE_PRECISION
+from uivi.paper.vae.experiment import CHOSEN_ON
+from uivi.paper.vae.task import VaeTask
 from uivi.presets import vae
-from uivi.training import loop, optim
+from uivi.training import optimisers
+from uivi.training.update import (
+    FitState,
+    Method,
+    averaged_state,
+    initial_state,
+    run_updates,
+    stack_states,
+    unstack_states,
+)
 
 LOOKS = 5
 
@@ -44,20 +53,20 @@ def searched(num_steps: int) -> optax.GradientTransformation:
         return scaled, (inner, rate, decay)
 
     clipped = optax.chain(optax.clip_by_global_norm(10.0), optax.GradientTransformation(init, update))
-    return optim.averaged(clipped)
+    return optimisers.with_average(clipped)
 
 
-def lanes(method: loop.Method, recipe, tasks: list[VaeTask], grid: list[tuple[float, float]]) -> loop.FitState:
+def lanes(method: Method, recipe, tasks: list[VaeTask], grid: list[tuple[float, float]]) -> FitState:
     """A fit for every setting and data set, from the same start."""
     family_key, run_key = jax.random.split(jax.random.key(0))
     states = []
     for rate, decay in grid:
         for task in tasks:
             target = task.target(jax.random.fold_in(family_key, 1), recipe)
-            state = loop.init(run_key, method, recipe.family(family_key, target.dim), target)
+            state = initial_state(run_key, method, recipe.family(family_key, target.dim), target)
             where = lambda s: s.opt_state.inner[1][1:]
             states.append(eqx.tree_at(where, state, (jnp.asarray(rate), jnp.asarray(decay))))
-    return loop.stack(states)
+    return stack_states(states)
 
 
 def search(method_name: str, num_steps: int, grid: list[tuple[float, float]], num_draws: int) -> list[dict]:
@@ -66,15 +75,15 @@ def search(method_name: str, num_steps: int, grid: list[tuple[float, float]], nu
     estimator = dataclasses.replace(recipe.estimator, num_draws=num_draws)
     recipe = dataclasses.replace(recipe, estimator=estimator, keep_best=CHOSEN_ON)
     tasks = [EXPERIMENTS[name].task("full") for name in GROUPS["vae"]]
-    method = loop.Method(recipe.estimator, searched(num_steps), UPDATE_PRECISION)
+    method = Method(recipe.estimator, searched(num_steps), UPDATE_PRECISION)
     state = lanes(method, recipe, tasks, grid)
     monitors = [task.monitors(num_steps, recipe)[0] for task in tasks] * len(grid)
     names = [name for _ in grid for name in GROUPS["vae"]]
     rows, began = [], time.time()
     for _ in range(LOOKS):
-        state, _ = loop.run(method, state, num_steps // LOOKS)
-        for i, fit in enumerate(loop.unstack(state)):
-            seen = {k: float(v) for k, v in monitors[i](method, loop.averaged(fit)).items()}
+        state, _ = run_updates(method, state, num_steps // LOOKS)
+        for i, fit in enumerate(unstack_states(state)):
+            seen = {k: float(v) for k, v in monitors[i](method, averaged_state(fit)).items()}
             rate, decay = grid[i // len(tasks)]
             rows.append(
                 {

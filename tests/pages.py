@@ -22,8 +22,6 @@ from unittest import mock
 import jax
 import matplotlib as mpl
 
-from uivi.evaluation import diagnosis
-
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FIGURES = ROOT / "docs" / "figures"

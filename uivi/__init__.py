@@ -2,12 +2,13 @@
 
 from uivi import datasets, presets, targets
 from uivi._types import Draw, Info, ReverseDraws, Status
-from uivi.estimators import SIVI, UIVI, AbstractEstimator, Explicit, StickingTheLanding, score
-from uivi.evaluation import bounds, diagnostics, metrics
-from uivi.evaluation.ais import AIS
-from uivi.evaluation.diagnosis import Diagnosis, Verdict
+from uivi.estimators import SIVI, UIVI, AbstractEstimator, Explicit, StickingTheLanding
+from uivi.estimators.marginal_score import score
+from uivi.evaluation import bounds, importance, metrics, reverse_mixing
+from uivi.evaluation.annealing import AIS
+from uivi.evaluation.classification import predict
 from uivi.evaluation.likelihood import Likelihood
-from uivi.evaluation.predictive import predict
+from uivi.evaluation.verdict import Check, Verdict
 from uivi.families import (
     MLP,
     AbstractConditional,
@@ -52,8 +53,8 @@ from uivi.reverse import (
     Learned,
 )
 from uivi.storage.archive import ArchiveError
-from uivi.training import optim
-from uivi.training.stopping import Rounds
+from uivi.training import optimisers
+from uivi.training.rounds import Rounds
 
 __version__ = "0.1.0"
 
@@ -75,7 +76,7 @@ __all__ = [
     "AuthorsRule",
     "BlackJAX",
     "Compose",
-    "Diagnosis",
+    "Check",
     "Draw",
     "Exact",
     "Explicit",
@@ -111,12 +112,13 @@ __all__ = [
     "authors_init",
     "bounds",
     "datasets",
-    "diagnostics",
+    "importance",
+    "reverse_mixing",
     "fit",
     "he_init",
     "load",
     "metrics",
-    "optim",
+    "optimisers",
     "predict",
     "presets",
     "score",

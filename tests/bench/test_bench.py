@@ -6,12 +6,25 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from uivi import gpu as kernels
-from uivi import presets
-from uivi.bench import PARTS, bench, cases, flops, measure, quality, running, sweeps, table
+from uivi import gpu, presets
+from uivi.bench import (
+    PARTS,
+    bench,
+    cases,
+    flops,
+    measure,
+    quality,
+    sweeps,
+)
+from uivi.bench import (
+    benchmark as running,
+)
+from uivi.bench import (
+    tables as table,
+)
 from uivi.estimators import SIVI, UIVI
 from uivi.reverse import HMC, FixedStep
-from uivi.training import loop
+from uivi.training.update import Method, initial_state, run_updates
 
 SMALL_UIVI = UIVI(2, HMC(1, 1, 3, FixedStep(0.1)))
 TINY = (
@@ -51,9 +64,9 @@ def test_a_row_of_the_table():
 
 
 def test_an_update_without_its_chain_keeps_the_start(getkey):
-    method = loop.Method(UIVI(2, measure.Stay()), presets.paper_optimizer(1))
-    state = loop.init(getkey(), method, presets.paper_family(getkey(), 2), cases.PROBLEMS["banana"]())
-    _, info = loop.run(method, state, 2)
+    method = Method(UIVI(2, measure.Stay()), presets.paper_optimizer(1))
+    state = initial_state(getkey(), method, presets.paper_family(getkey(), 2), cases.PROBLEMS["banana"]())
+    _, info = run_updates(method, state, 2)
     assert float(info.mean.jump) == 0.0
 
 
@@ -127,4 +140,4 @@ def test_every_case_can_be_traced():
             method, state = case.start(None)
             assert measure._products_of_update(method, state) > 0
     fused = [c for c in cases._ALL if cases.NOT_FUSED in c.method]
-    assert kernels.is_available() or not set(fused) & set(cases.cases())
+    assert gpu.is_available() or not set(fused) & set(cases.cases())

@@ -22,7 +22,7 @@ from tests.helpers import (
 from tests.reverse.faulty import Negated, Prior, Stuck
 from tests.reverse.table import LEARNED
 from uivi.estimators import UIVI, Explicit, StickingTheLanding
-from uivi.estimators.score import scores
+from uivi.estimators.marginal_score import scores
 from uivi.families import ExplicitGaussian
 from uivi.reverse import ISIR, Exact
 from uivi.targets import Density

@@ -24,7 +24,7 @@ from uivi.targets import Density
 
 NUM_DRAWS = 2**14
 FEW, MANY = 4, 32
-"""Mixing draws. The same sizes in most tests, so that one compiled program serves them."""
+"""ReverseMixing draws. The same sizes in most tests, so that one compiled program serves them."""
 
 
 def evaluate(key, oracle, num_mixing, proposal=None):

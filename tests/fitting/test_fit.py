@@ -9,13 +9,13 @@ import pytest
 import uivi
 from tests.tiny import explicit_settings, implicit_settings, log_density
 from uivi import presets
-from uivi.training import drive, optim
+from uivi.training import driver, optimisers
 
 
 @pytest.fixture
 def no_long_work(monkeypatch, unchecked):
     """Nothing may be updated: the check comes first, and it is the package's own."""
-    monkeypatch.setattr(drive.loop, "run", lambda *_: pytest.fail("the fit began"))
+    monkeypatch.setattr(driver.loop, "run", lambda *_: pytest.fail("the fit began"))
 
 
 COUNT = "to be a positive whole number, got"
@@ -89,11 +89,11 @@ def test_init_beside_a_target(no_long_work):
         (lambda: uivi.UIVI(num_draws=0), f"`num_draws` {COUNT} 0"),
         (lambda: uivi.SIVI(num_mixing=-1), f"`num_mixing` {COUNT} -1"),
         (lambda: uivi.ISIR(num_proposals=0), f"`num_proposals` {COUNT} 0"),
-        (lambda: optim.adam_cosine(0), f"`num_steps` {COUNT} 0"),
-        (lambda: optim.paper_rmsprop(network_rate=0.0), "`network_rate` to be positive and finite, got 0.0"),
-        (lambda: optim.paper_rmsprop(scale_rate=-1.0), "`scale_rate` to be positive and finite, got -1.0"),
+        (lambda: optimisers.adam_cosine(0), f"`num_steps` {COUNT} 0"),
+        (lambda: optimisers.paper_rmsprop(network_rate=0.0), "`network_rate` to be positive and finite"),
+        (lambda: optimisers.paper_rmsprop(scale_rate=-1.0), "`scale_rate` to be positive and finite, got -1.0"),
         (lambda: uivi.Learned(learning_rate=float("inf")), "`learning_rate` to be positive and finite"),
-        (lambda: optim.adam_cosine(10, -1.0), "`rate` to be positive and finite, got -1.0"),
+        (lambda: optimisers.adam_cosine(10, -1.0), "`rate` to be positive and finite, got -1.0"),
     ],
 )  # fmt: skip
 def test_counts_and_rates_must_be_positive(make, message):

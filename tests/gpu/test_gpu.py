@@ -10,17 +10,16 @@ import pytest
 import uivi.gpu.launch
 from tests.gpu.kernel_inputs import bfloat16, float16, make_inputs, moments, rounded_force
 from tests.helpers import assert_mean, assert_not_mean, draw_pairs
-from uivi import gpu as kernels
-from uivi import presets
+from uivi import gpu, presets
 from uivi.estimators import UIVI
 from uivi.evaluation import metrics
 from uivi.presets import vae
 from uivi.reverse import HMC, AdaptBetween, FixedStep
 from uivi.reverse.base import sample_reverse
 from uivi.targets import Banana
-from uivi.training import loop
+from uivi.training.update import Method, initial_state, run_updates, stack_states, unstack_states
 
-pytestmark = pytest.mark.skipif(not kernels.is_available(), reason="needs a Hopper GPU and uivi[gpu]")
+pytestmark = pytest.mark.skipif(not gpu.is_available(), reason="needs a Hopper GPU and uivi[gpu]")
 PAPER = (10, 100, 10, 200, 10)
 SHAPES = {"paper": PAPER, "odd": (3, 37, 3, 50, 2), "wide noise": (2, 20, 40, 100, 5)}
 
@@ -49,10 +48,10 @@ def test_the_first_move_is_that_of_the_reference(name, energy, getkey):
     Later moves part: an acceptance probability next to its uniform number falls to either side.
     """
     inputs = make_inputs(getkey(), SHAPES[name], 0.1)
-    moves = jax.jit(lambda i: kernels.fused_moves(i, 5, energy=energy))(inputs)
-    reference = lambda rounded: jax.jit(
-        lambda i: kernels.reference_moves(i, 5, force=rounded_force(i, rounded))
-    )(inputs)
+    moves = jax.jit(lambda i: gpu.fused_moves(i, 5, energy=energy))(inputs)
+    reference = lambda rounded: jax.jit(lambda i: gpu.reference_moves(i, 5, force=rounded_force(i, rounded)))(
+        inputs
+    )
     expected = reference(float16)
     distance, probability = gaps(moves, expected)
     assert distance < 5e-5
@@ -61,7 +60,7 @@ def test_the_first_move_is_that_of_the_reference(name, energy, getkey):
     assert gaps(moves, reference(bfloat16))[0] > 1e-4, "forces of 8 bits went unnoticed"
 
 
-ADAPTED = kernels.Adaptation(5, rate=0.1, target=0.5)
+ADAPTED = gpu.Adaptation(5, rate=0.1, target=0.5)
 
 
 def adapted_lanes(key, num_lanes):
@@ -75,9 +74,7 @@ def test_steps_follow_the_acceptance_of_all_programs(num_lanes, getkey):
 
     def run(key):
         momenta = jax.random.normal(key, lanes.momenta.shape)
-        moves = jax.vmap(lambda inputs: kernels.fused_moves(inputs, 5, ADAPTED))(
-            lanes._replace(momenta=momenta)
-        )
+        moves = jax.vmap(lambda inputs: gpu.fused_moves(inputs, 5, ADAPTED))(lanes._replace(momenta=momenta))
         return moves.accepted.mean(-1), moves.step
 
     share, steps = map(
@@ -95,7 +92,7 @@ def test_steps_follow_the_acceptance_of_all_programs(num_lanes, getkey):
 def test_one_launch_makes_the_moves_of_several(num_lanes, monkeypatch, getkey):
     """The second move of every program has the step that the first one asked for."""
     lanes = adapted_lanes(getkey(), num_lanes)
-    run = lambda rule: jax.jit(jax.vmap(lambda inputs: kernels.fused_moves(inputs, 5, rule)))(lanes)
+    run = lambda rule: jax.jit(jax.vmap(lambda inputs: gpu.fused_moves(inputs, 5, rule)))(lanes)
     together, fixed = run(ADAPTED), run(None)
     monkeypatch.setattr(uivi.kernels.launch, "MOST_WAITING", 0)
     apart = run(ADAPTED)
@@ -114,10 +111,8 @@ def test_one_launch_makes_the_moves_of_several(num_lanes, monkeypatch, getkey):
 
 def test_lanes_of_one_launch_are_those_of_several(getkey):
     lanes = [make_inputs(getkey(), PAPER, 0.1) for _ in range(3)]
-    run = jax.jit(lambda i: kernels.fused_moves(i, 5))
-    together = jax.jit(jax.vmap(lambda i: kernels.fused_moves(i, 5)))(
-        jax.tree.map(lambda *x: jnp.stack(x), *lanes)
-    )
+    run = jax.jit(lambda i: gpu.fused_moves(i, 5))
+    together = jax.jit(jax.vmap(lambda i: gpu.fused_moves(i, 5)))(jax.tree.map(lambda *x: jnp.stack(x), *lanes))
     for number, lane in enumerate(lanes):
         np.testing.assert_array_equal(together.eps[number], run(lane).eps)
 
@@ -140,7 +135,7 @@ def test_pairs_keep_their_law(getkey):
 def test_moments_stay_exact_and_the_energies_see_to_it(getkey):
     """Of chains that start in the joint of (ε, z), at a step with many rejections; without them they drift."""
     inputs = make_inputs(getkey(), (3, 20_000, 10, 200, 10), 0.5)
-    run = jax.jit(lambda inputs: kernels.fused_moves(inputs, 3))
+    run = jax.jit(lambda inputs: gpu.fused_moves(inputs, 3))
     exact = np.repeat([0.0, 1.0, 1.0, 0.0], 10)
     made = run(inputs)
     assert 0.4 < float(made.probability.mean()) < 0.8
@@ -154,12 +149,12 @@ def test_fits_end_at_the_same_place():
     found = []
     for is_fused in (True, False):
         sampler = HMC(5, 5, 5, AdaptBetween(), is_fused=is_fused)
-        method = loop.Method(UIVI(64, sampler), presets.default_optimizer(3_000))
+        method = Method(UIVI(64, sampler), presets.default_optimizer(3_000))
         family = lambda key: presets.paper_family(key, 2)
         keys = jax.random.split(jax.random.key(7), 5)
-        state = loop.stack([loop.init(key, method, family(key), Banana()) for key in keys])
-        ended, _ = loop.run(method, state, 3_000)
-        found.append([metrics.kl_quadrature(fit.family, Banana()).kl for fit in loop.unstack(ended)])
+        state = stack_states([initial_state(key, method, family(key), Banana()) for key in keys])
+        ended, _ = run_updates(method, state, 3_000)
+        found.append([metrics.kl_quadrature(fit.family, Banana()).kl for fit in unstack_states(ended)])
     fused, plain = np.array(found)
     stderr = np.sqrt((fused.var(ddof=1) + plain.var(ddof=1)) / 5)
     assert abs(fused.mean() - plain.mean()) < 4 * stderr, (fused, plain)

@@ -10,16 +10,16 @@ import pytest
 from tests.gpu.collapsed_inputs import collapsed_force, make_collapsed, residual_moments
 from tests.gpu.kernel_inputs import bfloat16, float16
 from tests.helpers import assert_mean, assert_not_mean, draw_pairs
-from uivi import gpu as kernels
+from uivi import gpu
 from uivi.gpu import CollapsedTiling
 from uivi.presets import regression
 from uivi.reverse import HMC, FixedStep
 from uivi.reverse.base import sample_reverse
 
-pytestmark = pytest.mark.skipif(not kernels.is_available(), reason="needs a Hopper GPU and uivi[gpu]")
+pytestmark = pytest.mark.skipif(not gpu.is_available(), reason="needs a Hopper GPU and uivi[gpu]")
 # (T, N, E, H, D), step.
 SHAPES = {"paper": ((10, 60, 100, 200, 800), 0.05), "odd": ((3, 37, 3, 50, 90), 0.1)}
-ADAPTED = kernels.Adaptation(5, rate=0.1, target=0.5)
+ADAPTED = gpu.Adaptation(5, rate=0.1, target=0.5)
 
 
 @pytest.fixture(autouse=True)
@@ -37,11 +37,11 @@ def test_the_first_move_is_that_of_the_reference(name, tiling, getkey):
     """In nearly all chains: sums in another order put a unit on the other side of its kink now and then."""
     shape, step = SHAPES[name]
     inputs = make_collapsed(getkey(), shape, step)
-    moves = jax.jit(lambda i: kernels.collapsed_moves(i, 5, tiling=tiling))(inputs)
+    moves = jax.jit(lambda i: gpu.collapsed_moves(i, 5, tiling=tiling))(inputs)
 
     def distance(rounded):
         force = lambda i: collapsed_force(i, rounded)
-        expected = jax.jit(lambda i: kernels.reference_moves(i, 5, force=force(i)))(inputs)
+        expected = jax.jit(lambda i: gpu.reference_moves(i, 5, force=force(i)))(inputs)
         same = np.asarray(moves.accepted[0] == expected.accepted[0])
         gaps = np.abs(np.asarray(moves.eps[0] - expected.eps[0]))[same]
         probabilities = np.abs(np.asarray(moves.probability[0] - expected.probability[0]))
@@ -63,7 +63,7 @@ def test_steps_follow_the_acceptance_of_all_programs(num_lanes, num_chains, getk
 
     def run(key):
         momenta = jax.random.normal(key, lanes.momenta.shape)
-        one = lambda inputs: kernels.collapsed_moves(inputs, 5, ADAPTED)
+        one = lambda inputs: gpu.collapsed_moves(inputs, 5, ADAPTED)
         moves = jax.vmap(one)(lanes._replace(momenta=momenta))
         return moves.accepted.mean(-1), moves.step
 
@@ -80,7 +80,7 @@ def test_steps_follow_the_acceptance_of_all_programs(num_lanes, num_chains, getk
 def test_moments_stay_exact_and_the_energies_see_to_it(getkey):
     """Of chains that start in the joint of (ε, z), at a step with many rejections; without them they drift."""
     inputs = make_collapsed(getkey(), (3, 20_000, 4, 60, 100), 0.22)
-    run = jax.jit(lambda inputs: kernels.collapsed_moves(inputs, 3))
+    run = jax.jit(lambda inputs: gpu.collapsed_moves(inputs, 3))
     made = run(inputs)
     exact = np.concatenate([np.zeros(4), np.ones(8)])
     assert 0.2 < float(made.probability.mean()) < 0.95

@@ -7,7 +7,7 @@ import warnings
 
 import jax
 
-from uivi.integrations import recognise
+from uivi.integrations.recognition import recognise
 
 before = {"x64": jax.config.jax_enable_x64, "flags": os.environ.get("XLA_FLAGS"), "pymc": "pymc" in sys.modules}
 warnings.filterwarnings("ignore", r"\s*ArviZ is undergoing", FutureWarning)

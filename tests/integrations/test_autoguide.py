@@ -13,7 +13,7 @@ from numpyro.infer import SVI, RenyiELBO, Trace_ELBO, TraceGraph_ELBO, TraceMean
 
 import uivi
 from tests.helpers import assert_mean, assert_not_mean
-from uivi._promotion import ordinary_promotion
+from uivi._jax import ordinary_promotion
 from uivi.families import LinearGaussian
 from uivi.integrations.autoguide import AutoUIVI
 from uivi.reverse import ISIR, Exact, FromMixing

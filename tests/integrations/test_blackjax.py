@@ -13,7 +13,7 @@ import pytest
 import uivi
 from tests.helpers import TARGET_COVARIANCE, TARGET_MEAN, assert_mean, assert_not_mean
 from tests.tiny import implicit_family
-from uivi._promotion import ordinary_promotion
+from uivi._jax import ordinary_promotion
 from uivi.integrations.blackjax import UIVIInfo, UIVIState, posterior
 
 PRECISION = np.linalg.inv(TARGET_COVARIANCE)

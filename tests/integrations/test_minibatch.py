@@ -74,7 +74,7 @@ def test_minibatches_of_an_epoch_average_to_the_whole(anchor, target, whole):
 def test_an_unscaled_likelihood_is_noticed(target, whole):
     """The control of the test above."""
     values, value = estimates(target, 4)[0], whole.log_density(Z)
-    prior = target.source.log_prior(target.unflatten(Z))
+    prior = target.model.log_prior(target.unflatten(Z))
     unscaled = prior + (values - prior) * 6 / NUM_ROWS
     assert not np.isclose(unscaled.mean(), value, rtol=1e-2)
 
@@ -105,7 +105,7 @@ def test_the_density_goes_through_all_rows(batch_size, whole):
     expected, expected_slope = jax.value_and_grad(whole.log_density)(Z)
     np.testing.assert_allclose(value, expected, rtol=1e-5)
     np.testing.assert_allclose(slope, expected_slope, rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(target.source.log_density(target.unflatten(Z)), expected, rtol=1e-5)
+    np.testing.assert_allclose(target.model.log_density(target.unflatten(Z)), expected, rtol=1e-5)
 
 
 def test_the_scale_of_a_user_is_kept():
@@ -145,8 +145,8 @@ def test_draws_and_names(target, whole):
         np.testing.assert_allclose(value, expected[name], rtol=1e-6)
     assert [target.coordinate(i) for i in (0, 3, 5)] == ["levels[0]", "scale", "weights[1]"]
     assert (target.dim, target.num_sites, target.num_rows) == (6, 1, NUM_ROWS)
-    assert target.source.dims == whole.source.dims
-    jax.tree.map(np.testing.assert_array_equal, target.source.coords, whole.source.coords)
+    assert target.model.dims == whole.source.dims
+    jax.tree.map(np.testing.assert_array_equal, target.model.coords, whole.source.coords)
 
 
 @pytest.mark.parametrize("batch_size", [6, 7])
@@ -197,5 +197,5 @@ def test_densities_of_draws_are_those_of_all_rows(target, whole, getkey):
     settings = {"family": uivi.ExplicitGaussian.create(6, 0.1), "num_steps": 3, "progress": False}
     evaluated = uivi.fit(target, key=getkey(), **settings).evaluate(getkey(), 20)
     np.testing.assert_allclose(evaluated.log_p, jax.vmap(whole.log_density)(evaluated.z), rtol=1e-4)
-    start = target.source.start(getkey())
+    start = target.model.start(getkey())
     assert np.isfinite(target.log_density(ravel_pytree(dict(sorted(start.items())))[0]))

@@ -82,7 +82,7 @@ class Unscaled(Minibatched):
 
     def log_joint(self, z, site):
         unconstrained = self.unflatten(z)
-        return self.source.log_prior(unconstrained) + self.source.log_likelihood_of(unconstrained, site)
+        return self.model.log_prior(unconstrained) + self.model.log_likelihood_of(unconstrained, site)
 
 
 @pytest.mark.parametrize("kind", [Minibatched, Unscaled])

@@ -40,9 +40,9 @@ def target():
 def test_names_and_sizes(target):
     assert target.dim == 3
     assert [target.coordinate(i) for i in range(3)] == ["scale", "weights[0]", "weights[1]"]
-    assert list(target.source.observed()) == ["y"]
-    assert target.source.dims["y"] == ["rows"]
-    np.testing.assert_array_equal(target.source.coords["rows"], np.arange(12))
+    assert list(target.model.observed()) == ["y"]
+    assert target.model.dims["y"] == ["rows"]
+    np.testing.assert_array_equal(target.model.coords["rows"], np.arange(12))
 
 
 def test_the_density_has_its_jacobian(target):
@@ -66,13 +66,13 @@ def test_draws_are_constrained_and_named(target):
 def test_likelihood_and_predictions(target, getkey):
     flat = jnp.array([[0.3, 0.2, -0.7], [-1.0, 0.5, 2.0]])
     draws = jax.vmap(target.constrain)(flat)
-    likelihood = target.source.log_likelihood(draws)["y"]
+    likelihood = target.model.log_likelihood(draws)["y"]
     assert likelihood.shape == (2, 12)
     np.testing.assert_allclose(likelihood[1], dist.Normal(0.5 + 2.0 * X, np.exp(-1.0)).log_prob(Y), rtol=1e-4)
     many = jax.tree.map(lambda v: jnp.repeat(v[1:], 4_000, 0), draws)
-    made = target.source.predict(getkey(), many)["y"]
+    made = target.model.predict(getkey(), many)["y"]
     assert_mean(made, 0.5 + 2.0 * X, max_stderr=0.01)
-    assert target.source.predict(getkey(), draws, X[:5])["y"].shape == (2, 5)
+    assert target.model.predict(getkey(), draws, X[:5])["y"].shape == (2, 5)
 
 
 def test_fit_finds_a_known_posterior(getkey):
@@ -115,7 +115,7 @@ def test_a_fit_of_a_model_is_resumed(tmp_path):
 
 
 def test_the_start_is_finite(target, getkey):
-    start = target.source.start(getkey())
+    start = target.model.start(getkey())
     assert np.isfinite(target.log_density(ravel_pytree(start)[0]))
 
 

@@ -55,9 +55,9 @@ def fitted():
 def test_names_and_sizes(target):
     assert target.dim == 3
     assert [target.coordinate(i) for i in range(3)] == ["scale", "weights[0]", "weights[1]"]
-    np.testing.assert_array_equal(target.source.observed()["y"], Y)
-    assert target.source.dims["weights"] == ["term"]
-    assert list(target.source.coords["row"]) == ROWS
+    np.testing.assert_array_equal(target.model.observed()["y"], Y)
+    assert target.model.dims["weights"] == ["term"]
+    assert list(target.model.coords["row"]) == ROWS
 
 
 def test_the_density_has_its_jacobian(precision):
@@ -109,7 +109,7 @@ def test_transformed_variables(name, precision):
 def test_the_density_is_that_of_pymc(name, precision, getkey):
     model = made(getattr(models, name))
     target = integration.target(model)
-    point = target.source.start(getkey())
+    point = target.model.start(getkey())
     values = {model.rvs_to_values[model[n]].name: np.asarray(v, np.float64) for n, v in point.items()}
     expected = model.compile_logp()(values)
     flat = ravel_pytree(dict(sorted(point.items())))[0]
@@ -123,17 +123,17 @@ def test_draws_are_constrained_and_named(target):
 
 def test_likelihood_and_predictions(target, getkey):
     draws = jax.vmap(target.constrain)(jnp.array([[0.3, 0.2, -0.7], [-1.0, 0.5, 2.0]]))
-    likelihood = target.source.log_likelihood(draws)["y"]
+    likelihood = target.model.log_likelihood(draws)["y"]
     assert likelihood.shape == (2, 6)
     expected = scipy.stats.norm(0.5 + 2.0 * X, np.exp(-1.0)).logpdf(Y)
     np.testing.assert_allclose(likelihood[1], expected, rtol=1e-4)
     many = jax.tree.map(lambda v: jnp.repeat(v[1:], 2_000, 0), draws)
-    made = target.source.predict(getkey(), many)["y"]
+    made = target.model.predict(getkey(), many)["y"]
     assert_mean(made, 0.5 + 2.0 * X, max_stderr=0.01)
     assert_mean((made - 0.5 - 2.0 * X) ** 2, np.exp(-2.0), max_stderr=0.01)
     assert_not_mean(made, 0.2 - 0.7 * X)  # the other draw's
     with pytest.raises(TypeError, match=r"expected no arguments for a PyMC model.*pm.set_data"):
-        target.source.predict(getkey(), draws, x=X)
+        target.model.predict(getkey(), draws, x=X)
 
 
 def test_fit_finds_a_known_posterior(monkeypatch, getkey):

@@ -7,7 +7,7 @@ import pytest
 
 import uivi
 from uivi import presets
-from uivi.fitting.starts.starting import Start
+from uivi.fitting.starts.search import Start
 
 
 def draws(family, key, num=2_000):

@@ -19,8 +19,8 @@ from uivi.families import (
     TwoNetGaussian,
 )
 from uivi.targets import BernoulliVAE, Rows, SoftmaxRegression
-from uivi.training import loop
-from uivi.training.optim import adam_cosine
+from uivi.training.optimisers import adam_cosine
+from uivi.training.update import Method, initial_state, run_updates, sites_key
 
 FEATURES, CLASSES = 3, 4
 
@@ -174,8 +174,8 @@ def encoders():
 @pytest.mark.parametrize("name", encoders())
 def test_a_fit_trains_the_decoder_and_leaves_the_images(name):
     estimator, family = encoders()[name]
-    method, target = loop.Method(estimator, adam_cosine(10)), make_vae()
-    state, info = loop.run(method, loop.init(jax.random.key(0), method, family, target), 3)
+    method, target = Method(estimator, adam_cosine(10)), make_vae()
+    state, info = run_updates(method, initial_state(jax.random.key(0), method, family, target), 3)
     fitted = state.target
     assert isinstance(fitted, BernoulliVAE)
     assert info.skipped == 0
@@ -195,15 +195,15 @@ def test_a_fit_trains_the_decoder_and_leaves_the_images(name):
 def test_floats_of_a_regression_survive_a_fit_bit_by_bit():
     """And all updates of a fit shuffle with one key, so that its epochs are those of `minibatch`."""
     target = make_regression()
-    method, family = loop.Method(Explicit(2), adam_cosine(10)), ExplicitGaussian.create(target.dim)
-    state, _ = loop.run(method, loop.init(jax.random.key(0), method, family, target), 3)
+    method, family = Method(Explicit(2), adam_cosine(10)), ExplicitGaussian.create(target.dim)
+    state, _ = run_updates(method, initial_state(jax.random.key(0), method, family, target), 3)
     assert isinstance(state.target, SoftmaxRegression)
     features, labels = regression_data(12)
     assert np.asarray(state.target.features[np.arange(12)]).tobytes() == features.tobytes()
     np.testing.assert_array_equal(state.target.labels[np.arange(12)], labels)
-    starts = (loop.init(jax.random.key(seed), method, family, target) for seed in (0, 1))
-    same, other = (jax.random.key_data(loop.sites_key(start)).tolist() for start in starts)
-    assert jax.random.key_data(loop.sites_key(state)).tolist() == same != other
+    starts = (initial_state(jax.random.key(seed), method, family, target) for seed in (0, 1))
+    same, other = (jax.random.key_data(sites_key(start)).tolist() for start in starts)
+    assert jax.random.key_data(sites_key(state)).tolist() == same != other
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ import scipy.stats
 from tests.helpers import FAILURE_RATE, assert_mean, assert_not_mean
 from uivi.networks import MLP
 from uivi.targets import (
-    AbstractProgram,
-    AbstractRowProgram,
+    AbstractModel,
+    AbstractRowModel,
     Banana,
     BernoulliVAE,
     Density,
     Minibatched,
+    ModelTarget,
     Multimodal,
-    Program,
     Rows,
     SoftmaxRegression,
     XShaped,
@@ -40,7 +40,7 @@ def _vae():
     return BernoulliVAE(MLP.create(jax.random.key(0), 2, 3, width=4), Rows.create(images), 2)
 
 
-class TwoNames(AbstractProgram):
+class TwoNames(AbstractModel):
     """N(0, I) on a vector and a number."""
 
     example = {"a": jnp.zeros(1), "b": jnp.zeros(())}  # noqa: RUF012
@@ -49,7 +49,7 @@ class TwoNames(AbstractProgram):
         return -0.5 * (unconstrained["a"][0] ** 2 + unconstrained["b"] ** 2) - jnp.log(2 * jnp.pi)
 
 
-class Rowed(AbstractRowProgram):
+class Rowed(AbstractRowModel):
     """z ~ N(0, I) in the plane, rows that add up."""
 
     example = TwoNames.example
@@ -67,7 +67,7 @@ def _minibatched(x=None, batch_size=4):
     return Minibatched(Rowed(x), {"x": Rows.create(x)}, batch_size)
 
 
-NORMALISED["program"] = lambda: Program(TwoNames())
+NORMALISED["program"] = lambda: ModelTarget(TwoNames())
 TARGETS = NORMALISED | {
     "regression": _regression,
     "vae": _vae,

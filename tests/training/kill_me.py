@@ -1,4 +1,7 @@
-"""A fit to be killed: `python -m tests.training.kill_me DIRECTORY RESULT`. Saves a checkpoint after every chunk."""
+"""A fit to be killed, which saves a checkpoint after every chunk.
+
+Run it as `python -m tests.training.kill_me DIRECTORY RESULT`.
+"""
 
 import sys
 
@@ -8,7 +11,7 @@ import numpy as np
 
 import uivi
 from tests.tiny import log_density
-from uivi.storage.checkpoint import Checkpoints
+from uivi.storage.checkpoints import Checkpoints
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from uivi.storage.checkpoint import Checkpoints
+from uivi.storage.checkpoints import Checkpoints
 
 PATIENCE = 120.0
 """Seconds to wait for a start of the subprocess, compilation included, on a slow machine."""

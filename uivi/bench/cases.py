@@ -8,15 +8,14 @@ import jax
 import numpy as np
 import optax
 
-from uivi import gpu as kernels
-from uivi import presets
+from uivi import gpu, presets
 from uivi._types import Key
 from uivi.estimators import SIVI, UIVI, AbstractEstimator, Explicit
 from uivi.families import AbstractFamily
 from uivi.presets import regression, vae
 from uivi.reverse import HMC
 from uivi.targets import AbstractTarget, Banana, BernoulliVAE, Rows, SoftmaxRegression
-from uivi.training import loop
+from uivi.training.update import FitState, Method, initial_state
 
 STEPS = 100_000
 NUM_ROWS, NUM_CLASSES, PIXELS = 10_000, 10, 784
@@ -43,12 +42,12 @@ class Case:
     optimizer: Callable[[int], optax.GradientTransformation]
     updates: int
 
-    def start(self, precision: str | None) -> tuple[loop.Method, loop.FitState]:
+    def start(self, precision: str | None) -> tuple[Method, FitState]:
         """The method and its first state."""
         family_key, run_key = jax.random.split(jax.random.key(0))
-        method = loop.Method(self.estimator, self.optimizer(STEPS), precision)
+        method = Method(self.estimator, self.optimizer(STEPS), precision)
         target = PROBLEMS[self.problem]()
-        return method, loop.init(run_key, method, self.family(family_key, target.dim), target)
+        return method, initial_state(run_key, method, self.family(family_key, target.dim), target)
 
 
 def _logreg() -> AbstractTarget:
@@ -100,4 +99,4 @@ _ALL = (
 
 def cases() -> list[Case]:
     """Those that differ on this device."""
-    return [case for case in _ALL if kernels.is_available() or NOT_FUSED not in case.method]
+    return [case for case in _ALL if gpu.is_available() or NOT_FUSED not in case.method]

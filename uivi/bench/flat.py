@@ -19,7 +19,7 @@ from uivi._types import Key
 from uivi.estimators import UIVI
 from uivi.families import Gaussian
 from uivi.targets import Banana
-from uivi.training import loop
+from uivi.training.update import Method, initial_state, run_updates
 
 BURNIN, DRAWS, LEAPFROGS = 5, 5, 5
 LOG_2PI = float(jnp.log(2 * jnp.pi))
@@ -120,11 +120,11 @@ def flat_program(num_draws: int, key: Key) -> Callable[[int], Any]:
 
 def library_program(num_draws: int, key: Key) -> Callable[[int], None]:
     """The library as a function of a number of updates."""
-    method = loop.Method(UIVI(num_draws, presets.paper_uivi().sampler), presets.paper_optimizer(1))
-    holder = [loop.init(key, method, presets.paper_family(key, 2), Banana())]
+    method = Method(UIVI(num_draws, presets.paper_uivi().sampler), presets.paper_optimizer(1))
+    holder = [initial_state(key, method, presets.paper_family(key, 2), Banana())]
 
     def call(n: int) -> None:
-        holder[0], _ = loop.run(method, holder[0], n)
+        holder[0], _ = run_updates(method, holder[0], n)
 
     return call
 

@@ -18,8 +18,8 @@ from uivi.estimators import UIVI
 from uivi.families import SemiImplicit
 from uivi.reverse import HMC
 from uivi.reverse.base import AbstractReverseSampler, uniform_log_weights
-from uivi.targets.data import split_constants
-from uivi.training import loop
+from uivi.targets.rows import split_constants
+from uivi.training.update import FitState, Method, lowered_updates, one_update, run_updates, stack_states
 
 REPEATS = 3
 LEAST, MOST_UPDATES = 0.1, 2_000
@@ -83,17 +83,17 @@ class Timing(NamedTuple):
 
     compiled: float
     update: float
-    state: loop.FitState
+    state: FitState
 
 
-def timing(method: loop.Method, state: loop.FitState, updates: int, repeats: int = REPEATS) -> Timing:
+def timing(method: Method, state: FitState, updates: int, repeats: int = REPEATS) -> Timing:
     """Time calls of `updates` updates, or of as many as take `LEAST`: starting a call takes time as well."""
     began = time.perf_counter()
-    holder = [loop.run(method, state, 1)[0]]
+    holder = [run_updates(method, state, 1)[0]]
     compiled = time.perf_counter() - began
 
     def call(number: int) -> None:
-        holder[0], _ = loop.run(method, holder[0], number)
+        holder[0], _ = run_updates(method, holder[0], number)
 
     once = seconds(lambda: call(updates), 1)
     updates = max(updates, min(MOST_UPDATES, int(updates * LEAST / once)))
@@ -126,7 +126,7 @@ def measure(case: Case, precision: str | None = None) -> dict[str, Any]:
 def side_by_side(case: Case, lanes: int, precision: str | None = None) -> dict[str, Any]:
     """The time of an update of `lanes` fits in one program."""
     method, state = case.start(precision)
-    state = state if lanes == 1 else loop.stack([state] * lanes)
+    state = state if lanes == 1 else stack_states([state] * lanes)
     found = timing(method, state, case.updates, 3)
     return {
         "problem": case.problem,
@@ -145,7 +145,7 @@ def _seconds_of_chain(case: Case, precision: str | None, whole: float) -> float 
     return max(whole - timing(*still.start(precision), case.updates).update, 0.0)
 
 
-def _gradients(case: Case, state: loop.FitState) -> int:
+def _gradients(case: Case, state: FitState) -> int:
     """Of the reverse density in ε, by all chains of an update."""
     estimator = case.estimator
     if not isinstance(estimator, UIVI) or not isinstance(estimator.sampler, HMC):
@@ -155,24 +155,24 @@ def _gradients(case: Case, state: loop.FitState) -> int:
     return each * estimator.num_draws * state.target.num_sites
 
 
-def _products_of_update(method: loop.Method, state: loop.FitState) -> int:
+def _products_of_update(method: Method, state: FitState) -> int:
     """Of the plain form: a fused kernel does the same products where they cannot be counted."""
-    step, arrays = _one_update(loop.Method(plain(method.estimator), method.optimizer), state)
+    step, arrays = _one_update(Method(plain(method.estimator), method.optimizer), state)
     return count_products(step, arrays)
 
 
-def _temporary_bytes(method: loop.Method, state: loop.FitState) -> float:
+def _temporary_bytes(method: Method, state: FitState) -> float:
     """What the compiled updates need beside their state. After `timing`, JAX's cache on disk has them."""
-    found = loop.lowered(method, state).compile().memory_analysis()
+    found = lowered_updates(method, state).compile().memory_analysis()
     return float(found.temp_size_in_bytes) if found else float("nan")
 
 
-def _state_bytes(state: loop.FitState) -> int:
+def _state_bytes(state: FitState) -> int:
     """What an update must read and write: parameters, optimiser, sampler."""
     changing = jax.tree.leaves(eqx.filter(split_constants(state)[0], eqx.is_inexact_array))
     return sum(array.nbytes for array in changing)
 
 
-def _one_update(method: loop.Method, state: loop.FitState):
+def _one_update(method: Method, state: FitState):
     arrays, static = eqx.partition(state, eqx.is_array)
-    return lambda a: eqx.filter(loop.step(method, eqx.combine(a, static)), eqx.is_array), arrays
+    return lambda a: eqx.filter(one_update(method, eqx.combine(a, static)), eqx.is_array), arrays

@@ -13,7 +13,7 @@ from uivi.estimators import AbstractEstimator
 from uivi.evaluation import metrics
 from uivi.families import AbstractFamily
 from uivi.targets import Banana
-from uivi.training import loop
+from uivi.training.update import Method, averaged_state, initial_state, run_updates
 
 GOALS = (0.3, 0.1, 0.03, 0.01)
 """KL(q‖p), by quadrature."""
@@ -49,15 +49,15 @@ def race(name: str, key: Key, limit: float) -> list[dict[str, Any]]:
     no time.
     """
     racer, target = RACERS[name], Banana()
-    method = loop.Method(racer.estimator, racer.optimizer(racer.steps))
-    state = loop.init(key, method, racer.family(key, target.dim), target)
-    state, _ = loop.run(method, state, 1)
+    method = Method(racer.estimator, racer.optimizer(racer.steps))
+    state = initial_state(key, method, racer.family(key, target.dim), target)
+    state, _ = run_updates(method, state, 1)
     spent, reached = 0.0, dict.fromkeys(GOALS)
     while int(state.step) < racer.steps and spent < limit and None in reached.values():
         began = time.perf_counter()
-        state, _ = loop.run(method, state, max(racer.chunk, int(state.step) // 4))
+        state, _ = run_updates(method, state, max(racer.chunk, int(state.step) // 4))
         spent += time.perf_counter() - began
-        family = loop.averaged(state).family
+        family = averaged_state(state).family
         found = metrics.kl_quadrature(family, target, spacing=0.2, log2_mixing=12).kl
         for goal in GOALS:
             if reached[goal] is None and found < goal:

@@ -13,7 +13,7 @@ from uivi.estimators import UIVI
 from uivi.families import AbstractFamily
 from uivi.reverse import HMC, AdaptBetween
 from uivi.targets import Density
-from uivi.training import loop
+from uivi.training.update import Method, initial_state
 
 NOISE_DIM, LEAPFROGS = 10, 5
 MOVES, FEWER, MORE = 10, 5, 25
@@ -35,9 +35,9 @@ class Setting:
     def seconds(self, key: Key, moves: int, precision: str | None, updates: int) -> float:
         """Of an update with a chain of this many moves."""
         sampler = HMC(moves - 1, 1, LEAPFROGS, AdaptBetween(initial=0.05))
-        method = loop.Method(UIVI(self.chains, sampler), presets.paper_optimizer(1), precision)
+        method = Method(UIVI(self.chains, sampler), presets.paper_optimizer(1), precision)
         target = Density(lambda z: -0.5 * jnp.sum(z**2), self.dim)
-        state = loop.init(key, method, self.family(key, self.dim), target)
+        state = initial_state(key, method, self.family(key, self.dim), target)
         return timing(method, state, updates, 3).update
 
 

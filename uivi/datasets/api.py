@@ -7,7 +7,7 @@ import numpy as np
 
 from uivi import _checks
 from uivi.datasets import store
-from uivi.datasets.base import DataError, Dataset, Spec, Split, State, Status
+from uivi.datasets.base import DataError, Dataset, DatasetStatus, Spec, Split, State
 from uivi.datasets.specs import DATASETS
 
 
@@ -60,7 +60,7 @@ def find(name: str) -> list[pathlib.Path]:
     return paths if len(paths) == len(_spec(name).files) else []
 
 
-def status(name: str) -> Status:
+def status(name: str) -> DatasetStatus:
     """Whether a data set is there, where, and whether its content is what it should be."""
     spec = _spec(name)
     places = [(file, store.find(file)) for file in spec.files]
@@ -70,15 +70,15 @@ def status(name: str) -> Status:
             if path is not None:
                 store.read(spec, file, path)
     except DataError as error:
-        return Status(name, State.CORRUPT, where, str(error))
+        return DatasetStatus(name, State.CORRUPT, where, str(error))
     lacking = [file for file, path in places if path is None]
     if lacking:
-        return Status(name, State.MISSING, where, str(store.missing(spec, lacking[0])))
+        return DatasetStatus(name, State.MISSING, where, str(store.missing(spec, lacking[0])))
     note = "checksums agree" if spec.pinned else "no pinned checksum: only shapes, labels and ranges agree"
-    return Status(name, State.FOUND, where, note)
+    return DatasetStatus(name, State.FOUND, where, note)
 
 
-def verify(names: Iterable[str] = ()) -> list[Status]:
+def verify(names: Iterable[str] = ()) -> list[DatasetStatus]:
     """Check the content of the named data sets, or of all."""
     return [status(name) for name in [_spec(name).name for name in names] or DATASETS]
 

@@ -126,7 +126,7 @@ class State(enum.StrEnum):
     CORRUPT = "corrupt"
 
 
-class Status(NamedTuple):
+class DatasetStatus(NamedTuple):
     """Whether a data set is there, where, and what is to be said about it."""
 
     name: str

@@ -2,7 +2,7 @@
 
 from uivi.estimators.base import AbstractEstimator
 from uivi.estimators.explicit import Explicit, StickingTheLanding
-from uivi.estimators.score import score
+from uivi.estimators.marginal_score import score
 from uivi.estimators.sivi import SIVI
 from uivi.estimators.uivi import UIVI
 

@@ -34,7 +34,7 @@ class AbstractEstimator(eqx.Module):
         return FittedProposal(FromMixing(), ())
 
 
-class Batch(eqx.Module):
+class RepeatedSites(eqx.Module):
     """The sites of an update, each repeated for its S draws: leading axis N = B * S."""
 
     sites: PyTree
@@ -42,7 +42,7 @@ class Batch(eqx.Module):
     size: int = eqx.field(static=True)
 
     @classmethod
-    def create(cls, target: AbstractTarget, sites: PyTree, num_draws: int) -> "Batch":
+    def create(cls, target: AbstractTarget, sites: PyTree, num_draws: int) -> "RepeatedSites":
         """Repeat sites and contexts."""
         contexts = jax.vmap(target.context, axis_size=target.num_sites)(sites)
         repeat = lambda x: jnp.repeat(x, num_draws, 0)  # noqa: E731

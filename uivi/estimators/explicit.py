@@ -7,7 +7,7 @@ from jaxtyping import Array, PyTree
 
 from uivi import _checks
 from uivi._types import Estimate, Key
-from uivi.estimators.base import AbstractEstimator, Batch, Params, info_without_chain
+from uivi.estimators.base import AbstractEstimator, Params, RepeatedSites, info_without_chain
 from uivi.families.base import AbstractFamily
 from uivi.families.conditionals.location_scale import normal_log_prob, normal_sample
 from uivi.families.explicit import AbstractExplicit
@@ -34,7 +34,7 @@ class AbstractReparameterised(AbstractEstimator):
     def estimate(self, key: Key, params: Params, sites: PyTree, step: Array, state: tuple) -> Estimate:
         """Differentiate in everything that `held` leaves free."""
         del step
-        batch = Batch.create(params[1], sites, self.num_draws)
+        batch = RepeatedSites.create(params[1], sites, self.num_draws)
         keys = jax.random.split(key, batch.size)
 
         def loss(params: Params):

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float, PyTree
 
 from uivi import _checks
 from uivi._types import Draw, Estimate, Key, Scalar
-from uivi.estimators.base import AbstractEstimator, Batch, Params, info_without_chain
+from uivi.estimators.base import AbstractEstimator, Params, RepeatedSites, info_without_chain
 from uivi.estimators.uivi import need_semi_implicit
 from uivi.families.base import AbstractFamily
 from uivi.families.semi_implicit import SemiImplicit
@@ -53,7 +53,7 @@ class SIVI(AbstractEstimator):
     def estimate(self, key: Key, params: Params, sites: PyTree, step: Array, state: tuple) -> Estimate:
         """Differentiate the bound as it stands."""
         draw_key, mixing_key = jax.random.split(key)
-        batch = Batch.create(params[1], sites, self.num_draws)
+        batch = RepeatedSites.create(params[1], sites, self.num_draws)
         draw_keys = jax.random.split(draw_key, batch.size)
         mixing_keys = jax.random.split(mixing_key, batch.size)
         active = self._active(step)

@@ -7,8 +7,8 @@ from jaxtyping import Array, PyTree
 
 from uivi import _checks
 from uivi._types import Estimate, Key
-from uivi.estimators.base import AbstractEstimator, Batch, Params, make_info
-from uivi.estimators.score import scores
+from uivi.estimators.base import AbstractEstimator, Params, RepeatedSites, make_info
+from uivi.estimators.marginal_score import scores
 from uivi.families.base import AbstractFamily
 from uivi.families.semi_implicit import SemiImplicit
 from uivi.reverse.base import AbstractReverseSampler, jump, sample_reverse
@@ -45,7 +45,7 @@ class UIVI(AbstractEstimator):
         family, target = params
         assert isinstance(family, SemiImplicit)
         draw_key, reverse_key = jax.random.split(key)
-        batch = Batch.create(target, sites, self.num_draws)
+        batch = RepeatedSites.create(target, sites, self.num_draws)
         keys = jax.random.split(draw_key, batch.size)
 
         def reparameterise(family: SemiImplicit):
@@ -68,7 +68,7 @@ class UIVI(AbstractEstimator):
         return self.sampler.fitted_proposal(state)
 
 
-def _model_part(target: AbstractTarget, batch: Batch, z: Array):
+def _model_part(target: AbstractTarget, batch: RepeatedSites, z: Array):
     """Log p(x, z) of all draws, its gradient in z, and the gradient of minus its mean in the target."""
     trained, static = eqx.partition(target, eqx.is_inexact_array)
 

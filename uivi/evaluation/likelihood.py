@@ -21,7 +21,7 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from uivi import _checks
-from uivi._compiling import seldom_jit
+from uivi._jax import seldom_jit
 from uivi._types import Context, Key, Latent, Scalar
 from uivi.evaluation.bounds import BoundValue, Side
 from uivi.families.base import AbstractFamily

@@ -13,20 +13,20 @@ from uivi._types import Key, Status
 from uivi.estimators.base import AbstractEstimator
 from uivi.families.base import AbstractFamily
 from uivi.fitting.posterior import Posterior
-from uivi.fitting.precheck import check_start, check_target
+from uivi.fitting.prechecks import check_start, check_target
 from uivi.fitting.problem import Problem, problem_of
-from uivi.fitting.starts.contest import ahead
-from uivi.fitting.starts.starting import Start, find_start, recentred, turned
-from uivi.storage import _serial
-from uivi.storage.checkpoint import Checkpoints
+from uivi.fitting.starts.comparison import ahead
+from uivi.fitting.starts.search import Start, find_start, recentred, turned
+from uivi.storage import serialisation
+from uivi.storage.checkpoints import Checkpoints
 from uivi.targets.base import AbstractTarget
 from uivi.targets.minibatched import Minibatched
-from uivi.targets.program import AbstractModel
-from uivi.training import loop
-from uivi.training.drive import NUM_RECORDS, Driven, drive
-from uivi.training.monitor import AbstractMonitor, ElboMonitor
+from uivi.targets.model import AbstractModelTarget
+from uivi.training.driver import NUM_RECORDS, Driven, drive
+from uivi.training.monitors import AbstractMonitor, ElboMonitor
 from uivi.training.progress import reporter, tell_verdict
-from uivi.training.stopping import Rounds
+from uivi.training.rounds import Rounds
+from uivi.training.update import FitState, Method, initial_state, unstack_states
 
 NUM_BOUNDS = 20
 """How often a fit looks at its ELBO."""
@@ -105,15 +105,15 @@ def fit(
     check_target(check_key, target, family)
     if num_steps is None:
         num_steps = Rounds() if _has_elbo(family, target) else presets.DEFAULT_STEPS
-    method = loop.Method(estimator, optimizer or presets.default_optimizer(num_steps))
-    states = [loop.init(run_key, method, family, target) for family in families]
+    method = Method(estimator, optimizer or presets.default_optimizer(num_steps))
+    states = [initial_state(run_key, method, family, target) for family in families]
     checkpoints = None
     if checkpoint is not None:
         schedule = repr(num_steps) if optimizer is None else "user"
         bits = jax.random.key_data(key).tolist()
-        fitted = target.identity() if isinstance(target, AbstractModel) else target
+        fitted = target.identity() if isinstance(target, AbstractModelTarget) else target
         config = [family, fitted, estimator, schedule, bits]
-        checkpoints = Checkpoints(checkpoint, _serial.fingerprint(config))
+        checkpoints = Checkpoints(checkpoint, serialisation.fingerprint(config))
     is_new = checkpoints is None or checkpoints.newest() is None
     state = _chosen(method, states, Rounds.of(num_steps), progress) if is_new else states[0]
     with reporter(Rounds.of(num_steps).most, show=progress) as shown:
@@ -146,7 +146,7 @@ def _starts(key: Key, problem: Problem) -> list[Start | None]:
     return [start, turned(jax.random.fold_in(key, 1), start, target.log_density)]
 
 
-def _chosen(method: loop.Method, states: list[loop.FitState], rounds: Rounds, show: bool) -> loop.FitState:  # noqa: FBT001
+def _chosen(method: Method, states: list[FitState], rounds: Rounds, show: bool) -> FitState:  # noqa: FBT001
     """The one that is ahead after a quarter of the first round, or `MOST_TRIED` updates."""
     num_steps = min(MOST_TRIED, rounds.first // 4)
     if len(states) == 1 or not num_steps:
@@ -168,7 +168,7 @@ def default_monitors(
 
 def posteriors(driven: Driven, estimator: AbstractEstimator, example: PyTree) -> list[Posterior]:
     """One posterior for each fit of a (possibly stacked) run."""
-    states = loop.unstack(driven.chosen)
+    states = unstack_states(driven.chosen)
     made = []
     for i, (state, status) in enumerate(zip(states, driven.status, strict=True)):
         history = driven.history
@@ -185,7 +185,7 @@ def posteriors(driven: Driven, estimator: AbstractEstimator, example: PyTree) ->
                 state.target,
                 estimator,
                 state.est_state,
-                isinstance(state.target, AbstractModel),
+                isinstance(state.target, AbstractModelTarget),
             )
         )
     return made

@@ -16,13 +16,13 @@ from jaxtyping import Array, Float, PyTree
 from uivi import _checks
 from uivi._types import Key, Status
 from uivi.estimators.base import AbstractEstimator
-from uivi.evaluation import bounds, diagnosis, diagnostics
-from uivi.evaluation.diagnosis import Diagnosis
+from uivi.evaluation import bounds, importance, verdict
+from uivi.evaluation.verdict import Check
 from uivi.families.base import AbstractFamily
-from uivi.integrations import recognise
-from uivi.storage import _serial, archive
+from uivi.integrations.recognition import recognise
+from uivi.storage import archive, serialisation
 from uivi.targets.base import AbstractTarget
-from uivi.targets.program import AbstractModel
+from uivi.targets.model import AbstractModelTarget
 
 OVERSAMPLING = 4
 """Draws of q for each reweighted one."""
@@ -41,7 +41,7 @@ class Posterior:
         target: what was fitted, or None in a posterior loaded from a file.
         estimator: the method, or None in a loaded one.
         est_state: the method's last state, or None in a loaded one.
-        is_program: whether it belongs to a model, which knows the constrained space.
+        is_model: whether it belongs to a model, which knows the constrained space.
     """
 
     family: AbstractFamily
@@ -52,8 +52,8 @@ class Posterior:
     target: AbstractTarget | None = None
     estimator: AbstractEstimator | None = None
     est_state: PyTree = None
-    is_program: bool = False
-    _diagnosis: Diagnosis | None = None
+    is_model: bool = False
+    _check_result: Check | None = None
 
     @property
     def dim(self) -> int:
@@ -79,9 +79,9 @@ class Posterior:
 
     def structured(self, z: Float[Array, "S D"]) -> PyTree:
         """Flat draws in the structure of `sample`."""
-        if isinstance(self.target, AbstractModel):
+        if isinstance(self.target, AbstractModelTarget):
             return _constrained(self.target, z)
-        if self.is_program:
+        if self.is_model:
             raise ValueError(
                 "expected the model, to which this posterior belongs: give it to uivi.load(path, target=...), "
                 "as a PyMC model or uivi.integrations.numpyro.target(...), or take unconstrained draws with "
@@ -99,7 +99,7 @@ class Posterior:
             raise ValueError(f"expected {expected} for this posterior, got {given}")
         return _sample(self.family, key, _checks.positive_int("num_draws", num_draws), context)
 
-    def evaluate(self, key: Key, num_draws: int, num_mixing: int = diagnosis.NUM_MIXING) -> bounds.Evaluated:
+    def evaluate(self, key: Key, num_draws: int, num_mixing: int = verdict.NUM_MIXING) -> bounds.Evaluated:
         """Independent flat draws of q with log p (unnormalised) and log q, over- and underestimated.
 
         Args:
@@ -126,7 +126,7 @@ class Posterior:
         draw_key, pick_key = jax.random.split(_checks.prng_key(key))
         number = OVERSAMPLING * _checks.positive_int("num_draws", num_draws)
         evaluated = self.evaluate(draw_key, number)
-        weights, k = diagnostics.smoothed_weights(evaluated.log_p - evaluated.log_q_high)
+        weights, k = importance.smoothed_weights(evaluated.log_p - evaluated.log_q_high)
         if not k < 0.7:
             warnings.warn(
                 f"k-hat of the importance weights is {k:.2f}, above 0.7: do not trust reweighted draws; "
@@ -137,7 +137,7 @@ class Posterior:
         gumbel = jax.random.gumbel(pick_key, (number,))
         return evaluated.z[jax.lax.top_k(jnp.asarray(weights, gumbel.dtype) + gumbel, num_draws)[1]]
 
-    def check(self, key: Key | None = None) -> Diagnosis:
+    def check(self, key: Key | None = None) -> Check:
         """May the draws be used? Bounds, mixing, k-hat, a verdict and what to change.
 
         Computed once, then kept (and saved with the posterior).
@@ -147,14 +147,14 @@ class Posterior:
                 "expected a posterior without context: judge an amortised one on data, with "
                 "uivi.Likelihood()(key, posterior.family, posterior.target, images)"
             )
-        if self._diagnosis is None:
+        if self._check_result is None:
             if self.target is None or self.estimator is None:
                 raise ValueError(
                     "expected a diagnosis in the file, found none: call summary() before save(), while the "
                     "log density is at hand"
                 )
             key = jax.random.key(0) if key is None else _checks.prng_key(key)
-            self._diagnosis = diagnosis.diagnose(
+            self._check_result = verdict.judge(
                 key,
                 self.family,
                 self.target,
@@ -164,11 +164,11 @@ class Posterior:
                 self.history,
                 self._quantities,
             )
-        return self._diagnosis
+        return self._check_result
 
     def _quantities(self, z: Float[Array, "S D"]) -> Float[Array, "S K"]:
         """Of a model its real variables, which are what its user sees; otherwise z itself."""
-        if not isinstance(self.target, AbstractModel):
+        if not isinstance(self.target, AbstractModelTarget):
             return z
         variables = [x.reshape(z.shape[0], -1) for x in jax.tree.leaves(self.structured(z))]
         return jnp.concatenate([x for x in variables if jnp.issubdtype(x.dtype, jnp.floating)], 1)
@@ -195,20 +195,20 @@ class Posterior:
     def save(self, path: str | os.PathLike) -> None:
         """Write a file from which `uivi.load` samples again without the log density or data."""
         path = pathlib.Path(path)
-        if self._diagnosis is None and self.target is not None and not self._is_amortised:
+        if self._check_result is None and self.target is not None and not self._is_amortised:
             self.check()
         arrays: list[np.ndarray] = []
         header = {
             "kind": "posterior",
-            "family": _serial.describe(self.family, arrays),
-            "example": _serial.describe(self.example, arrays),
+            "family": serialisation.describe(self.family, arrays),
+            "example": serialisation.describe(self.example, arrays),
             "status": self.status.name,
             "history": self.history,
             "seconds": self.seconds,
-            "is_program": self.is_program,
-            "diagnosis": self._diagnosis and self._diagnosis.to_json(),
+            "is_model": self.is_model,
+            "check": self._check_result and self._check_result.to_json(),
         }
-        _serial.rebuild(header["family"], arrays)
+        serialisation.rebuild(header["family"], arrays)
         try:
             archive.write(path, header, {f"array_{i}": a for i, a in enumerate(arrays)})
         except OSError as error:
@@ -224,24 +224,24 @@ def load(path: str | os.PathLike, *, target: AbstractTarget | Any = None) -> Pos
     """
     header, named = archive.read(pathlib.Path(path), "posterior")
     arrays = [named[f"array_{i}"] for i in range(len(named))]
-    family = _serial.rebuild(header["family"], arrays)
+    family = serialisation.rebuild(header["family"], arrays)
     if target is not None and not isinstance(target, AbstractTarget):
         target = _target_of(target)
     if target is not None and target.dim != family.dim:
         raise ValueError(f"expected the target of this posterior, of {family.dim} dimensions, got {target.dim}")
     return Posterior(
         family=family,
-        example=_serial.rebuild(header["example"], arrays),
+        example=serialisation.rebuild(header["example"], arrays),
         status=Status[header["status"]],
         history=header["history"],
         seconds=header["seconds"],
         target=target,
-        is_program=header.get("is_program", False),
-        _diagnosis=header["diagnosis"] and Diagnosis.from_json(header["diagnosis"]),
+        is_model=header.get("is_model", False),
+        _check_result=header["check"] and Check.from_json(header["check"]),
     )
 
 
-def _target_of(model: Any) -> AbstractModel:
+def _target_of(model: Any) -> AbstractModelTarget:
     target = recognise(model, None, None, jax.random.key(0))
     if target is None:
         raise TypeError(
@@ -252,7 +252,7 @@ def _target_of(model: Any) -> AbstractModel:
 
 
 @eqx.filter_jit
-def _constrained(target: AbstractModel, z: Float[Array, "S D"]) -> dict[str, Array]:
+def _constrained(target: AbstractModelTarget, z: Float[Array, "S D"]) -> dict[str, Array]:
     return jax.vmap(target.constrain)(z)
 
 

@@ -11,10 +11,10 @@ from jaxtyping import Array, Float, PyTree
 
 from uivi import _checks
 from uivi._types import Key, Latent, Scalar
-from uivi.integrations import recognise
+from uivi.integrations.recognition import recognise
 from uivi.targets.base import AbstractTarget
 from uivi.targets.density import Density
-from uivi.targets.program import AbstractModel
+from uivi.targets.model import AbstractModelTarget
 
 NUM_POINTS = 4
 RADIUS = 2.0
@@ -79,11 +79,11 @@ def _of_target(target: AbstractTarget, dim: int | None, init: PyTree, key: Key) 
         raise ValueError(f"expected dim={target.dim} (the target's), got {dim}: leave dim out")
     if init is not None:
         raise ValueError("expected no `init` beside a target: give the family its starting point")
-    if isinstance(target, AbstractModel):
+    if isinstance(target, AbstractModelTarget):
         *keys, rough_key = jax.random.split(key, NUM_POINTS + 1)
-        starts = [target.source.start(k) for k in keys]
+        starts = [target.model.start(k) for k in keys]
         points = jnp.stack([ravel_pytree(dict(sorted(start.items())))[0] for start in starts])
-        return Problem(target, target.source.example, points, target.rough(rough_key))
+        return Problem(target, target.model.example, points, target.rough(rough_key))
     return Problem(target, jnp.zeros(target.dim), None)
 
 

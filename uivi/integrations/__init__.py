@@ -1,5 +1,5 @@
 """Models of other libraries as targets; each library is needed only where it is used."""
 
-from uivi.integrations.recognise import recognise
+from uivi.integrations.recognition import recognise
 
 __all__ = ["recognise"]

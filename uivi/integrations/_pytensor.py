@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from uivi._promotion import ordinary_promotion
+from uivi._jax import ordinary_promotion
 
 
 @contextlib.contextmanager

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import PyTree
 
 from uivi._types import Key
-from uivi.evaluation import diagnostics
-from uivi.targets.program import AbstractModel
+from uivi.evaluation import importance
+from uivi.targets.model import AbstractModelTarget
 
 if TYPE_CHECKING:
     from uivi.fitting.posterior import Posterior
@@ -43,7 +43,7 @@ def to_arviz(
     draw_key, predict_key = jax.random.split(key)
     evaluated = posterior.evaluate(draw_key, num_draws)
     draws = posterior.structured(evaluated.z)
-    weights, k = diagnostics.smoothed_weights(evaluated.log_p - evaluated.log_q_high)
+    weights, k = importance.smoothed_weights(evaluated.log_p - evaluated.log_q_high)
     groups: dict[str, Group] = {
         "posterior": _chain(_named(draws)),
         "unconstrained_posterior": _chain({"z": np.asarray(evaluated.z)}),
@@ -58,17 +58,17 @@ def to_arviz(
     }
     dims: dict[str, list[str]] = {}
     coords: dict[str, Any] = {}
-    if isinstance(posterior.target, AbstractModel):
-        source = posterior.target.source
-        dims, coords = source.dims, source.coords
-        latent = {name: draws[name] for name in source.example}
+    if isinstance(posterior.target, AbstractModelTarget):
+        model = posterior.target.model
+        dims, coords = model.dims, model.coords
+        latent = {name: draws[name] for name in model.example}
         groups["unconstrained_posterior"] = _chain(_named(jax.vmap(posterior.target.unflatten)(evaluated.z)))
         if log_likelihood:
-            groups["log_likelihood"] = _chain(source.log_likelihood(latent))
+            groups["log_likelihood"] = _chain(model.log_likelihood(latent))
         if predictive:
-            groups["posterior_predictive"] = _chain(source.predict(predict_key, latent))
-        groups["observed_data"] = source.observed()
-        groups["constant_data"] = source.constants
+            groups["posterior_predictive"] = _chain(model.predict(predict_key, latent))
+        groups["observed_data"] = model.observed()
+        groups["constant_data"] = model.constants
     filled = {name: group for name, group in groups.items() if group}
     return _convert(filled, dims, coords, {"inference_library": "uivi", "pareto_k": k})
 

@@ -18,10 +18,10 @@ from numpyro.infer.elbo import ELBO
 
 from uivi import presets
 from uivi._types import Draw, Key, Latent, Scalar
-from uivi.estimators.score import score
+from uivi.estimators.marginal_score import score
 from uivi.evaluation.bounds import log_marginal_sides
 from uivi.families.semi_implicit import SemiImplicit
-from uivi.fitting.starts.starting import Start
+from uivi.fitting.starts.search import Start
 from uivi.reverse import ISIR, AbstractReverseSampler
 from uivi.reverse.proposals import LearnedState
 

@@ -17,10 +17,11 @@ from uivi._types import Info, Key, Status
 from uivi.estimators.base import AbstractEstimator
 from uivi.families.base import AbstractFamily
 from uivi.fitting.posterior import Posterior
-from uivi.fitting.precheck import check_structure
+from uivi.fitting.prechecks import check_structure
 from uivi.fitting.problem import Problem, problem_of
-from uivi.fitting.starts.starting import Start
-from uivi.training import loop, optim
+from uivi.fitting.starts.search import Start
+from uivi.training import optimisers
+from uivi.training.update import FitState, Method, initial_state, one_update
 
 
 class UIVIState(NamedTuple):
@@ -86,10 +87,10 @@ def as_vi_algorithm(
         >>> algorithm.sample(jax.random.key(1), state, 5)["z"].shape
         (5, 2)
     """
-    chosen = optim.averaged(optax.adam(presets.DEFAULT_RATE)) if optimizer is None else optimizer
+    chosen = optimisers.with_average(optax.adam(presets.DEFAULT_RATE)) if optimizer is None else optimizer
 
-    def method_of(family: AbstractFamily) -> loop.Method:
-        return loop.Method(_estimator(estimator, family), _on_family(chosen))
+    def method_of(family: AbstractFamily) -> Method:
+        return Method(_estimator(estimator, family), _on_family(chosen))
 
     def init(position: PyTree, rng_key: Key | None = None) -> UIVIState:
         key = jax.random.key(0) if rng_key is None else _checks.prng_key(rng_key)
@@ -97,13 +98,13 @@ def as_vi_algorithm(
         problem = _problem(logdensity_fn, position)
         q = _near(family_key, problem) if family is None else _need_arrays(family)
         check_structure(check_key, problem.target, q)
-        return _state(problem.example, loop.init(run_key, method_of(q), q, problem.target))
+        return _state(problem.example, initial_state(run_key, method_of(q), q, problem.target))
 
     def step(rng_key: Key, state: UIVIState) -> tuple[UIVIState, UIVIInfo]:
         target = _problem(logdensity_fn, state.position).target
         parts = (state.step, state.family, target, state.opt_state, state.est_state)
-        before = loop.FitState(*parts, _checks.prng_key(rng_key))
-        after, info, skipped = loop.step(method_of(state.family), before)
+        before = FitState(*parts, _checks.prng_key(rng_key))
+        after, info, skipped = one_update(method_of(state.family), before)
         return _state(state.position, after), UIVIInfo(info, skipped)
 
     def sample(rng_key: Key, state: UIVIState, num_samples: int) -> PyTree:
@@ -153,12 +154,12 @@ def _estimator(given: AbstractEstimator | None, family: AbstractFamily) -> Abstr
     return presets.default_estimator(family) if given is None else given
 
 
-def _state(position: PyTree, fit: loop.FitState) -> UIVIState:
+def _state(position: PyTree, fit: FitState) -> UIVIState:
     return UIVIState(position, fit.family, fit.opt_state, fit.est_state, fit.step)
 
 
 def _fitted(state: UIVIState) -> AbstractFamily:
-    return optim.average_of(state.opt_state, state.family)
+    return optimisers.average_of(state.opt_state, state.family)
 
 
 def _on_family(optimizer: optax.GradientTransformation) -> optax.GradientTransformation:

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from uivi import _checks
-from uivi._promotion import ordinary_promotion
+from uivi._jax import ordinary_promotion
 from uivi._types import Key, Scalar
-from uivi.targets.data import Rows
 from uivi.targets.minibatched import Minibatched
-from uivi.targets.program import AbstractProgram, Named, Program
+from uivi.targets.model import AbstractModel, ModelTarget, Named
+from uivi.targets.rows import Rows
 
 try:
     import numpyro
@@ -35,7 +35,7 @@ def target(
     model_kwargs: dict[str, Any] | None = None,
     *,
     key: Key | None = None,
-) -> Program:
+) -> ModelTarget:
     """The posterior of a NumPyro model, for `uivi.fit`.
 
     Args:
@@ -49,7 +49,7 @@ def target(
             on its data, or has no finite log density.
     """
     key = jax.random.key(0) if key is None else _checks.prng_key(key)
-    return Program(NumPyroProgram(model, _tuple(model_args), dict(model_kwargs or {}), key))
+    return ModelTarget(NumPyroModel(model, _tuple(model_args), dict(model_kwargs or {}), key))
 
 
 def minibatched(
@@ -79,13 +79,13 @@ def minibatched(
         ValueError: as `target` does; also for arrays of different lengths, latent variables of the rows, and
             rows that are not independent.
     """
-    from uivi.integrations.numpyro_rows import NumPyroRows
+    from uivi.integrations.numpyro_rows import NumPyroRowModel
 
     key = jax.random.key(0) if key is None else _checks.prng_key(key)
     arrays = _arrays(data)
     rows = {name: Rows.create(values) for name, values in arrays.items()}
-    source = NumPyroRows(model, arrays, _tuple(model_args), dict(model_kwargs or {}), batch_size, key)
-    return Minibatched(source, rows, batch_size)
+    row_model = NumPyroRowModel(model, arrays, _tuple(model_args), dict(model_kwargs or {}), batch_size, key)
+    return Minibatched(row_model, rows, batch_size)
 
 
 def is_model(function: Callable) -> bool:
@@ -116,7 +116,7 @@ def _arrays(data: dict[str, Any]) -> dict[str, np.ndarray]:
     return {name: a.astype(jax.dtypes.canonicalize_dtype(a.dtype), copy=False) for name, a in arrays.items()}
 
 
-class NumPyroProgram(AbstractProgram):
+class NumPyroModel(AbstractModel):
     """A NumPyro model with its arguments."""
 
     def __init__(self, model: Callable, args: tuple, kwargs: dict[str, Any], key: Key):

@@ -12,11 +12,11 @@ from numpyro.infer import Predictive
 from numpyro.infer import log_likelihood as all_log_likelihoods
 from numpyro.infer.util import compute_log_probs, potential_energy
 
-from uivi._promotion import ordinary_promotion
+from uivi._jax import ordinary_promotion
 from uivi._types import Key, Scalar
-from uivi.integrations.numpyro import NumPyroProgram, axes_of_plates, is_observed, trial
-from uivi.targets.minibatched import AbstractRowProgram
-from uivi.targets.program import Named
+from uivi.integrations.numpyro import NumPyroModel, axes_of_plates, is_observed, trial
+from uivi.targets.minibatched import AbstractRowModel
+from uivi.targets.model import Named
 
 Data = dict[str, np.ndarray]
 NUM_TRIED = 32
@@ -37,7 +37,7 @@ class Axes(NamedTuple):
     value: int
 
 
-class NumPyroRows(AbstractRowProgram):
+class NumPyroRowModel(AbstractRowModel):
     """A NumPyro model that takes rows of data as keyword arguments.
 
     An observed site belongs to the rows if its log probabilities have an axis that grows with them. All other
@@ -56,7 +56,7 @@ class NumPyroRows(AbstractRowProgram):
         self.model, self.data, self.args, self.kwargs, self.piece = model, data, args, kwargs, piece
         first, second, both = _trial_rows(data)
         more = trial(model, args, kwargs | both, key, _ADVICE)
-        self.few = NumPyroProgram(model, args, kwargs | first, key)
+        self.few = NumPyroModel(model, args, kwargs | first, key)
         self.title, self.example = f"{self.few.title}, minibatched", self.few.example
         _refuse_local(self.few.sites, more)
         start = self._latent(self.few.start(key))

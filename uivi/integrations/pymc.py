@@ -14,7 +14,7 @@ from jaxtyping import Array
 
 from uivi._types import Key, Scalar
 from uivi.integrations._pytensor import settings_kept, translate, untranslatable
-from uivi.targets.program import AbstractProgram, Named, Program
+from uivi.targets.model import AbstractModel, ModelTarget, Named
 
 with settings_kept():
     import pymc as pm
@@ -30,7 +30,7 @@ JITTER = 1.0
 """Starts are looked for in the cube of this half width around the model's initial point, as in PyMC."""
 
 
-def target(model: Any) -> Program:
+def target(model: Any) -> ModelTarget:
     """The posterior of a PyMC model (5.x or 6.x), for `uivi.fit`.
 
     Data and dims are those that the model has now: `pm.set_data` does not change the target afterwards.
@@ -42,10 +42,10 @@ def target(model: Any) -> Program:
         ValueError: if the model has no free variable, a discrete, untransformed or circular one, or a
             minibatch, if it cannot be translated to JAX, or has no finite log density.
     """
-    return Program(PyMCProgram(model))
+    return ModelTarget(PyMCModel(model))
 
 
-class PyMCProgram(AbstractProgram):
+class PyMCModel(AbstractModel):
     """A PyMC model with its data as they are."""
 
     def __init__(self, model: Any):

@@ -1,11 +1,11 @@
 """Experiments of the paper, as data."""
 
 from uivi import datasets
-from uivi.paper.base import AbstractTask, Effort, Experiment, Recipe
-from uivi.paper.regression import regression
-from uivi.paper.running import Run, run
-from uivi.paper.toy import toy
-from uivi.paper.vae import vae
+from uivi.paper.experiment import AbstractTask, Effort, Experiment, Recipe
+from uivi.paper.regression import experiment as regression
+from uivi.paper.runner import Run, run
+from uivi.paper.toy import experiment as toy
+from uivi.paper.vae import experiment as vae
 
 EXPERIMENTS = {e.name: e for e in (*toy.TOYS, *regression.REGRESSIONS, *vae.VAES)}
 

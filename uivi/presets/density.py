@@ -20,10 +20,10 @@ from uivi.families import (
     authors_init,
     small_init,
 )
-from uivi.fitting.starts.starting import Start
+from uivi.fitting.starts.search import Start
 from uivi.reverse import HMC, ISIR, AuthorsRule, Learned
-from uivi.training.optim import adam, paper_rmsprop
-from uivi.training.stopping import Rounds
+from uivi.training.optimisers import adam, paper_rmsprop
+from uivi.training.rounds import Rounds
 
 DEFAULT_STEPS = 6_000
 DEFAULT_RATE = 4e-3

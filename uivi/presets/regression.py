@@ -9,7 +9,7 @@ from uivi.families import ExplicitGaussian, Gaussian, LogScale, SemiImplicit, St
 from uivi.networks import MLP, small_init
 from uivi.presets.density import paper_family as toy_family
 from uivi.reverse import HMC, AdaptBetween, AuthorsRule
-from uivi.training.optim import adam_cosine
+from uivi.training.optimisers import adam_cosine
 
 PAPER_STEPS = 100_000
 NOISE_DIM, WIDTH = 100, 200

@@ -21,7 +21,7 @@ from uivi.families import (
 from uivi.networks import MLP, Linear, authors_init, he_init
 from uivi.presets.density import paper_uivi as toy_uivi
 from uivi.reverse import ISIR, Learned
-from uivi.training.optim import adam_cosine, averaged, paper_rmsprop
+from uivi.training.optimisers import adam_cosine, paper_rmsprop, with_average
 
 PAPER_STEPS = 400_000
 RATE, WARMUP, WEIGHT_DECAY = 2.5e-3, 2_000, 0.03
@@ -106,7 +106,7 @@ def default_explicit() -> Explicit:
 
 def default_optimizer(num_steps: int) -> optax.GradientTransformation:
     """AdamW with warm-up and cosine decay on mean gradients, and an average of the parameters."""
-    return averaged(adam_cosine(num_steps, RATE, warmup=WARMUP, weight_decay=WEIGHT_DECAY))
+    return with_average(adam_cosine(num_steps, RATE, warmup=WARMUP, weight_decay=WEIGHT_DECAY))
 
 
 def global_scale_family(key: Key, dim: int) -> SemiImplicit:
@@ -144,12 +144,12 @@ def constant_rate_optimizer(num_steps: int) -> optax.GradientTransformation:
         optax.add_decayed_weights(WEIGHT_DECAY),
         optax.scale_by_learning_rate(1e-3),
     ]
-    return averaged(optax.chain(*parts))
+    return with_average(optax.chain(*parts))
 
 
 def undecayed_optimizer(num_steps: int) -> optax.GradientTransformation:
     """`default_optimizer` without weight decay (ablation)."""
-    return averaged(adam_cosine(num_steps, RATE, warmup=WARMUP))
+    return with_average(adam_cosine(num_steps, RATE, warmup=WARMUP))
 
 
 def unaveraged_optimizer(num_steps: int) -> optax.GradientTransformation:

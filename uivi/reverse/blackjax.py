@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from uivi import _checks
-from uivi._promotion import ordinary_promotion
+from uivi._jax import ordinary_promotion
 from uivi._types import Draw, Key, ReverseDraws, ReverseInfo, Scalar
 from uivi.families.semi_implicit import SemiImplicit
 from uivi.reverse.base import AbstractReverseSampler, rejected_nonfinite, uniform_log_weights

@@ -10,7 +10,7 @@ from jaxtyping import Array
 from uivi import _checks
 from uivi._types import Draw, Key, ReverseDraws, ReverseInfo, Scalar
 from uivi.families.semi_implicit import SemiImplicit
-from uivi.gpu import fused
+from uivi.gpu import dispatch as fused
 from uivi.reverse.base import CHAINS, AbstractReverseSampler, rejected_nonfinite, uniform_log_weights
 from uivi.reverse.step_size import AbstractStepSize, AdaptBetween
 

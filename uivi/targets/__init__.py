@@ -1,19 +1,19 @@
 """Targets: what a family is fitted to."""
 
 from uivi.targets.base import AbstractGlobalTarget, AbstractSamplable, AbstractTarget, log_density_at
-from uivi.targets.data import Rows, minibatch
 from uivi.targets.density import Density
-from uivi.targets.minibatched import AbstractRowProgram, Anchored, Minibatched
-from uivi.targets.program import AbstractModel, AbstractProgram, Program
+from uivi.targets.minibatched import AbstractRowModel, Anchored, Minibatched
+from uivi.targets.model import AbstractModel, AbstractModelTarget, ModelTarget
 from uivi.targets.regression import SoftmaxRegression
+from uivi.targets.rows import Rows, minibatch
 from uivi.targets.toys import Banana, Multimodal, XShaped
 from uivi.targets.vae import BernoulliVAE
 
 __all__ = [
     "AbstractGlobalTarget",
+    "AbstractModelTarget",
     "AbstractModel",
-    "AbstractProgram",
-    "AbstractRowProgram",
+    "AbstractRowModel",
     "AbstractSamplable",
     "AbstractTarget",
     "Anchored",
@@ -22,7 +22,7 @@ __all__ = [
     "Density",
     "Minibatched",
     "Multimodal",
-    "Program",
+    "ModelTarget",
     "Rows",
     "SoftmaxRegression",
     "XShaped",

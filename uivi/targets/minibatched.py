@@ -9,14 +9,14 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from uivi._types import Key, Latent, Scalar
-from uivi.targets.data import Rows, check_batch_size, minibatch
-from uivi.targets.program import AbstractModel, AbstractProgram, Named
+from uivi.targets.model import AbstractModel, AbstractModelTarget, Named
+from uivi.targets.rows import Rows, check_batch_size, minibatch
 
 NUM_ROUGH = 10_000
 """Rows on which a fit looks for its start."""
 
 
-class AbstractRowProgram(AbstractProgram):
+class AbstractRowModel(AbstractModel):
     """A model whose rows of data are independent of each other, given its variables.
 
     Attributes:
@@ -39,14 +39,14 @@ class AbstractRowProgram(AbstractProgram):
         return self.log_prior(unconstrained) + self.log_likelihood_of(unconstrained, rows)
 
 
-class Minibatched(AbstractModel):
+class Minibatched(AbstractModelTarget):
     """Log p(z) + (N/B) Σ_batch log p(row|z): the log density and its gradient without bias.
 
     One site: the minibatch of an update, drawn on the device, shuffled without replacement. `log_density` goes
     through all rows.
     """
 
-    source: AbstractRowProgram = eqx.field(static=True)
+    model: AbstractRowModel = eqx.field(static=True)
     rows: dict[str, Rows]
     batch_size: int = eqx.field(static=True)
 
@@ -65,7 +65,7 @@ class Minibatched(AbstractModel):
 
     def at(self, index: Int[Array, "R"]) -> dict[str, Array]:
         """Rows of the data, in the types of the user's arrays."""
-        return {name: rows[index].astype(self.source.data[name].dtype) for name, rows in self.rows.items()}
+        return {name: rows[index].astype(self.model.data[name].dtype) for name, rows in self.rows.items()}
 
     def subset(self, key: Key, step: Array, size: int) -> dict[str, Array]:
         """Minibatch number `step` of `size` rows."""
@@ -83,8 +83,8 @@ class Minibatched(AbstractModel):
         """The estimate from the rows of `site`, however many they are."""
         unconstrained = self.unflatten(z)
         scale = self.num_rows / next(iter(site.values())).shape[0]
-        likelihood = self.source.log_likelihood_of(unconstrained, site)
-        return self.source.log_prior(unconstrained) + scale * likelihood
+        likelihood = self.model.log_likelihood_of(unconstrained, site)
+        return self.model.log_prior(unconstrained) + scale * likelihood
 
     def rough(self, key: Key) -> Callable[[Latent], Scalar] | None:
         """The estimate from `NUM_ROUGH` rows, if there are more."""
@@ -96,11 +96,11 @@ class Minibatched(AbstractModel):
         """The same posterior, estimated with less noise near `place`."""
         evaluate = eqx.filter_jit(lambda target, z: jax.value_and_grad(target.log_likelihood)(z))
         level, slope = evaluate(self, place)
-        return Anchored(self.source, self, *(Rows.create(np.atleast_1d(x)) for x in (place, level, slope)))
+        return Anchored(self.model, self, *(Rows.create(np.atleast_1d(x)) for x in (place, level, slope)))
 
     def log_density(self, z: Latent) -> Scalar:
         """Log p(x, z) on all rows."""
-        return self.source.log_prior(self.unflatten(z)) + self.log_likelihood(z)
+        return self.model.log_prior(self.unflatten(z)) + self.log_likelihood(z)
 
     def log_likelihood(self, z: Latent) -> Scalar:
         """Σ log p(row|z) over all rows, streamed in pieces of one batch size."""
@@ -109,7 +109,7 @@ class Minibatched(AbstractModel):
         # Recomputed in the backward pass, which would else keep all rows' intermediate values.
         @jax.checkpoint
         def part(z: Latent, first: Array, place: Int[Array, "R"]) -> Scalar:
-            return self.source.log_likelihood_of(self.unflatten(z), self.at(first + place))
+            return self.model.log_likelihood_of(self.unflatten(z), self.at(first + place))
 
         def add(piece, sums):
             return _compensated(sums, part(z, piece * self.batch_size, _places(self.batch_size)))
@@ -123,7 +123,7 @@ class Minibatched(AbstractModel):
 Site = tuple[dict[str, Array], Scalar, Latent]
 
 
-class Anchored(AbstractModel):
+class Anchored(AbstractModelTarget):
     """`Minibatched` with a control variate: of l(z) = log p(rows|z), the tangent at z₀ is known on all rows.
 
     Log p(z) + (N/B) [l - t](z) on the batch + t(z) on all rows, with t(z) = l(z₀) + ∇l(z₀)(z - z₀). Without
@@ -132,14 +132,14 @@ class Anchored(AbstractModel):
     far away the noise at z₀ comes on top, at most.
 
     Attributes:
-        source: the model.
+        model: the model.
         plain: the target without an anchor.
         place: z₀.
         level: l(z₀) on all rows.
         slope: ∇l(z₀) on all rows.
     """
 
-    source: AbstractRowProgram = eqx.field(static=True)
+    model: AbstractRowModel = eqx.field(static=True)
     plain: Minibatched
     place: Rows
     level: Rows
@@ -153,7 +153,7 @@ class Anchored(AbstractModel):
     def sites(self, key: Key, step: Array) -> tuple:
         """The minibatch of this update, with value and slope of its log likelihood at the anchor."""
         rows = self.plain.subset(key, step, self.plain.batch_size)
-        likelihood = lambda z: self.source.log_likelihood_of(self.unflatten(z), rows)
+        likelihood = lambda z: self.model.log_likelihood_of(self.unflatten(z), rows)
         return jax.tree.map(lambda x: x[None], (rows, *jax.value_and_grad(likelihood)(self.place[:])))
 
     def context(self, site: Site) -> None:

@@ -9,9 +9,9 @@ from jaxtyping import Array, Float, Int
 from uivi import _checks
 from uivi._types import Key, Latent, Scalar
 from uivi.targets.base import AbstractTarget
-from uivi.targets.data import Rows, check_batch_size, minibatch
+from uivi.targets.rows import Rows, check_batch_size, minibatch
 
-Batch = tuple[Float[Array, "R F"], Int[Array, "R"]]
+LabelledRows = tuple[Float[Array, "R F"], Int[Array, "R"]]
 
 
 class SoftmaxRegression(AbstractTarget):
@@ -75,7 +75,7 @@ class SoftmaxRegression(AbstractTarget):
         """One posterior."""
         return 1
 
-    def rows(self, index) -> Batch:
+    def rows(self, index) -> LabelledRows:
         """Features as floats, and labels."""
         x = self.features[index]
         return x.astype(jnp.float32) / self.divisor, self.labels[index]
@@ -85,7 +85,7 @@ class SoftmaxRegression(AbstractTarget):
         x, y = self.rows(minibatch(key, step, self.features.count, self.batch_size))
         return x[None], y[None]
 
-    def context(self, site: Batch) -> None:
+    def context(self, site: LabelledRows) -> None:
         """None."""
         del site
 
@@ -96,13 +96,13 @@ class SoftmaxRegression(AbstractTarget):
         weights, biases = jax.lax.optimization_barrier((weights[:-1], weights[-1]))
         return x @ weights + biases[None]
 
-    def log_likelihoods(self, z: Latent, batch: Batch) -> Float[Array, "R"]:
+    def log_likelihoods(self, z: Latent, batch: LabelledRows) -> Float[Array, "R"]:
         """Log p(y|x, z) of each row."""
         x, y = batch
         log_p = jax.nn.log_softmax(self.logits(z, x))
         return jnp.take_along_axis(log_p, y[:, None], 1)[:, 0].astype(z.dtype)
 
-    def log_joint(self, z: Latent, site: Batch) -> Scalar:
+    def log_joint(self, z: Latent, site: LabelledRows) -> Scalar:
         """(N/B) Σ_batch log p(y|x, z) + log p(z)."""
         scale = self.features.count.astype(z.dtype) / self.batch_size
         return scale * jnp.sum(self.log_likelihoods(z, site)) + standard_normal_log_prob(z)

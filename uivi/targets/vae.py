@@ -8,8 +8,8 @@ from jaxtyping import Array, Float
 from uivi._types import Key, Latent, Scalar
 from uivi.networks import MLP
 from uivi.targets.base import AbstractTarget
-from uivi.targets.data import Rows, check_batch_size, minibatch
 from uivi.targets.regression import standard_normal_log_prob
+from uivi.targets.rows import Rows, check_batch_size, minibatch
 
 Image = Float[Array, "P"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from uivi.evaluation.diagnosis import Diagnosis
+from uivi.evaluation.verdict import Check
 
 
 class Reporter:
@@ -59,7 +59,7 @@ def reporter(num_steps: int, *, show: bool, label: str = "fitting") -> Iterator[
         yield Bar(progress, progress.add_task(label, total=num_steps, rate="compiling", bound=""))
 
 
-def tell_verdict(found: Diagnosis) -> None:
+def tell_verdict(found: Check) -> None:
     """Print verdict and advice on standard error."""
     console = Console(stderr=True, highlight=False)
     console.print(f"[bold]verdict: {found.verdict}[/bold]; posterior.check() has the numbers")

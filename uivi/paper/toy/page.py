@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from uivi.paper import DEVIATIONS, EXPERIMENTS
-from uivi.paper.report import markup, plots
-from uivi.paper.report.base import COST, Column, Section, bound_column, number, value_column, which
+from uivi.paper.page import markup, plots
+from uivi.paper.page.columns import COST, Column, Section, bound_column, number, value_column, which
 from uivi.paper.results import Result, distinct, experiment, grouped, label, median, values
 
 VIEW = {"banana": ((-3.5, 3.5), (-10, 3)), "multimodal": ((-5.5, 5.5), (-4, 4))}
@@ -35,13 +35,13 @@ def _kl(result: Result) -> str:
 COLUMNS = (
     *which("target"),
     Column("KL(q‖p) median [worst]", _kl, on_terminal=True),
-    bound_column("ELBO (lower bound)", 4, "diagnosis", "lower"),
-    bound_column("ELBO (upper bound)", 4, "diagnosis", "upper"),
+    bound_column("ELBO (lower bound)", 4, "check", "lower"),
+    bound_column("ELBO (upper bound)", 4, "check", "upper"),
     bound_column("ELBO, paper's estimator (biased upwards)", 4, "paper_elbo"),
-    value_column("recovered", 2, "diagnosis", "mixing", "recovered", on_terminal=True),
-    value_column("moved", 2, "diagnosis", "mixing", "moved"),
-    value_column("acceptance", 2, "diagnosis", "mixing", "acceptance"),
-    value_column("k-hat", 2, "diagnosis", "pareto_k_lower", on_terminal=True),
+    value_column("recovered", 2, "check", "mixing", "recovered", on_terminal=True),
+    value_column("moved", 2, "check", "mixing", "moved"),
+    value_column("acceptance", 2, "check", "mixing", "acceptance"),
+    value_column("k-hat", 2, "check", "pareto_k_lower", on_terminal=True),
     *COST,
 )
 

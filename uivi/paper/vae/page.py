@@ -1,12 +1,12 @@
 """Section 4.3 on the page: variational autoencoders."""
 
 from uivi.paper import DEVIATIONS
-from uivi.paper.report import markup, plots
-from uivi.paper.report.base import COST, Column, Section, bound, bound_column, number, which
+from uivi.paper.page import markup, plots
+from uivi.paper.page.columns import COST, Column, Section, bound, bound_column, number, which
 from uivi.paper.results import Result, grouped, label, median
-from uivi.paper.vae.page_truth import truth_table
-from uivi.paper.vae.vae_drift import drift_figure
-from uivi.paper.vae.vae_images import images_figure
+from uivi.paper.vae.drift_figure import drift_figure
+from uivi.paper.vae.images_figure import images_figure
+from uivi.paper.vae.truth_table import truth_table
 
 TOLERANCE = 1.5
 """Nats from Table 2 beyond which a difference is highlighted."""

@@ -1,0 +1,86 @@
+"""k-hat on tails whose shape is known, moment gaps on posteriors that are known."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+
+from tests.helpers import assert_mean
+from uivi.evaluation import importance
+
+
+@pytest.mark.parametrize("shape", [0.2, 0.5, 0.9])
+def test_pareto_k_finds_the_shape_of_generalised_pareto_weights(shape):
+    rng = np.random.default_rng(7)
+    weights = scipy.stats.genpareto(shape).rvs((40, 4_000), random_state=rng)
+    found = [importance.pareto_k(jnp.asarray(np.log(w), dtype=jnp.float32)) for w in weights]
+    assert_mean(np.array(found), shape, max_stderr=0.03, bias=0.03)
+
+
+def test_pareto_k_tells_light_from_heavy_tails():
+    normal = np.random.default_rng(8).standard_normal(4_000).astype(np.float32)
+    assert importance.pareto_k(jnp.asarray(0.1 * normal)) < 0.3
+    assert importance.pareto_k(jnp.asarray(5 * normal)) > 0.7
+
+
+def test_pareto_k_does_not_see_the_constant_of_the_density():
+    log_weights = 2 * np.random.default_rng(9).standard_normal(1_000).astype(np.float32)
+    found = [importance.pareto_k(jnp.asarray(log_weights + c)) for c in (0.0, -512.0, 512.0)]
+    assert found[1:] == pytest.approx([found[0]] * 2, abs=1e-3)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_pareto_k_of_a_non_finite_weight_is_infinite(bad):
+    log_weights = jnp.zeros(100).at[3].set(bad)
+    assert importance.pareto_k(log_weights) == np.inf
+
+
+def test_pareto_k_of_too_few_weights_is_infinite_and_of_equal_weights_minus_infinite():
+    assert importance.pareto_k(jnp.arange(24.0)) == np.inf
+    assert importance.pareto_k(jnp.full((100,), -3.0)) == -np.inf
+
+
+def gaps_of(key, shift, scale, num_draws=4_000):
+    """q = N(0, I₃); the posterior differs in its last coordinate: N(shift, scale²)."""
+    z = np.asarray(jax.random.normal(key, (num_draws, 3)), np.float64)
+    last = scipy.stats.norm(shift, scale).logpdf(z[:, 2])
+    return importance.moment_gaps(jnp.asarray(z), jnp.asarray(last - scipy.stats.norm.logpdf(z[:, 2])))
+
+
+@pytest.mark.parametrize(("shift", "scale"), [(0.2, 1.0), (0.0, 0.85), (-0.15, 0.9), (0.0, 1.15)])
+def test_moment_gaps_are_those_of_the_posterior(shift, scale, getkey):
+    """Within their standard errors, which are right: over many keys, z-scores have a spread of one."""
+    found = [gaps_of(key, shift, scale) for key in jax.random.split(getkey(), 40)]
+    mean, sd, mean_stderr, sd_stderr, _ = np.array(found).T
+    if shift:
+        assert_mean(mean, abs(shift) / scale, max_stderr=0.01)
+        assert 0.7 < np.std(mean) / np.mean(mean_stderr) < 1.4
+    if scale != 1:
+        assert_mean(sd, abs(1 / scale - 1), max_stderr=0.01)
+        assert 0.7 < np.std(sd) / np.mean(sd_stderr) < 1.4
+
+
+def test_the_largest_of_many_gaps_may_be_chance(getkey):
+    """Noise in a thousand weights and a thousand quantities; a true gap stands out."""
+    noise_key, draw_key = jax.random.split(getkey())
+    log_weights = 0.5 * jax.random.normal(noise_key, (2_000,))
+    draws = jax.random.normal(draw_key, (2_000, 1_000))
+    noise = importance.moment_gaps(draws, log_weights)
+    assert noise.is_chance(noise.mean, noise.mean_stderr)
+    assert noise.is_chance(noise.sd, noise.sd_stderr)
+    found = importance.moment_gaps(draws.at[:, 3].set(log_weights), log_weights)
+    assert not found.is_chance(found.mean, found.mean_stderr)
+
+
+def test_constants_have_no_gaps():
+    draws = jnp.stack([jnp.linspace(-1.0, 1.0, 100), jnp.full(100, 2.0), jnp.zeros(100)], 1)
+    found = importance.moment_gaps(draws, jnp.linspace(0.0, 0.5, 100))
+    assert found.num == 1
+    assert 0 < found.mean < 1
+
+
+def test_draws_of_the_posterior_itself_have_no_gaps(getkey):
+    found = gaps_of(getkey(), 0.0, 1.0)
+    assert found.mean < 1e-6
+    assert found.sd < 1e-6

@@ -1,0 +1,80 @@
+"""Mixing of samplers whose mixing is known."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.helpers import assert_mean, make_oracle
+from uivi._types import ReverseDraws, ReverseInfo
+from uivi.evaluation import reverse_mixing
+from uivi.reverse import AbstractReverseSampler, Exact
+
+NUM_KEYS = 20
+
+
+class Lazy(AbstractReverseSampler):
+    """Stays at the generating ε with probability `stay`, else draws exactly."""
+
+    stay: jax.Array
+
+    def init(self, key, family):
+        del key, family
+        return ()
+
+    def kernel(self, key, family, draw, context, state):
+        del context, state
+        stay_key, draw_key = jax.random.split(key)
+        fresh = family.conditional.sample_reverse(draw_key, draw.z)
+        eps = jnp.where(jax.random.bernoulli(stay_key, self.stay), draw.eps, fresh)
+        zero = jnp.zeros((), eps.dtype)
+        return ReverseDraws(eps[None], zero[None], eps), ReverseInfo(zero + 0.25, zero + 0.75, zero), ()
+
+    def adapt(self, state, draws, contexts, memos):
+        del draws, contexts, memos
+        return state
+
+
+def mixing(key, sampler):
+    """One measurement on the oracle's family."""
+    return reverse_mixing.measure_mixing(
+        key, sampler, (), make_oracle().family, num_draws=256, num_reference=256
+    )
+
+
+def repeated(sampler, getkey):
+    """`Mixing` at many keys, one column per field."""
+    found = [mixing(key, sampler) for key in jax.random.split(getkey(), NUM_KEYS)]
+    return reverse_mixing.ReverseMixing(*np.array(found).T)
+
+
+@pytest.mark.parametrize("stay", [0.0, 0.5, 1.0])
+def test_dependence_is_the_probability_to_stay_and_recovered_its_complement(stay, getkey):
+    found = repeated(Lazy(jnp.asarray(stay)), getkey)
+    assert_mean(found.dependence, stay, max_stderr=0.015, bias=0.01)
+    assert_mean(found.recovered, 1 - stay, max_stderr=0.03, bias=0.01)
+
+
+def test_exact_draws_are_independent_and_recover_the_gradient(getkey):
+    found = repeated(Exact(4), getkey)
+    assert_mean(found.dependence, 0.0, max_stderr=0.01, bias=0.01)
+    assert_mean(found.recovered, 1.0, max_stderr=0.02, bias=0.01)
+
+
+def test_a_stuck_sampler_is_exactly_stuck(getkey):
+    found = mixing(getkey(), Lazy(jnp.asarray(1.0)))
+    assert found.jump == 0
+    assert found.dependence == pytest.approx(1, abs=1e-5)
+    assert found.recovered == pytest.approx(0, abs=1e-5)
+
+
+def test_jump_is_that_of_the_reverse_conditional(getkey):
+    """Two independent draws of q(ε|z) differ by twice its variance, in units of twice that of q(ε)."""
+    oracle = make_oracle()
+    expected = jnp.trace(oracle.conditional.reverse(jnp.zeros(2))[1]) / 2
+    assert_mean(repeated(Lazy(jnp.asarray(0.0)), getkey).jump, expected, max_stderr=0.01)
+
+
+def test_acceptance_and_moved_are_the_samplers_own(getkey):
+    found = mixing(getkey(), Lazy(jnp.asarray(0.5)))
+    assert (found.acceptance, found.moved) == (0.25, 0.75)

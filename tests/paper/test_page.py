@@ -1,0 +1,300 @@
+"""The report reads results of every kind, with gaps, and says which side each bound is on."""
+
+import base64
+import html
+import io
+import json
+import re
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from uivi.paper import DEVIATIONS, page, results
+from uivi.paper.page import plots
+from uivi.paper.page.sections import SECTIONS
+from uivi.paper.vae import page as vae
+
+ROWS = 6
+TITLES = {kind: section.title for kind, section in SECTIONS.items()}
+
+
+def bound(mean, stderr=0.01):
+    return {"mean": mean, "stderr": stderr}
+
+
+SHARED = """{
+    "config": {"effort": "full", "num_steps": 600, "task": {}},
+    "fingerprint": "f00d", "published": null, "exhibit": {}, "versions": {"uivi": "0.1.0"},
+    "device": "some device", "precision": "highest", "seconds": 60.0, "lanes": 2, "seconds_per_fit": 30.0
+}"""
+
+
+def result(kind, experiment, preset, method, seeds, columns=(), **changes):
+    """What all kinds share; the monitors looked at every second row."""
+    made = json.loads(SHARED)
+    made["config"] |= {"kind": kind, "experiment": experiment, "preset": preset, "method": method}
+    made["config"] |= {"seeds": list(range(len(seeds)))}
+    made["config"] |= {key: changes.pop(key) for key in ("effort", "num_steps", "task") if key in changes}
+    curve = [None if i % 2 else -1e6 / (i + 1) ** 4 for i in range(ROWS)]
+    history = {"step": [100 * (i + 1) for i in range(ROWS)], "seconds": [50.0 + i for i in range(ROWS)]}
+    made |= {"seeds": seeds, "status": ["DONE"] * len(seeds), "history": history}
+    history |= {column: list(curve) for column in columns}
+    return made | changes
+
+
+def toy(preset="default", method="uivi", **changes):
+    mixing = {"recovered": 0.97, "moved": None, "acceptance": None}
+    diagnosis = {"lower": bound(-0.02), "upper": bound(-0.01), "mixing": mixing, "pareto_k_lower": 0.4}
+    seed = {"kl": {"kl": 0.00321}, "check": diagnosis, "paper_elbo": bound(0.03)}
+    worse = seed | {"kl": {"kl": 0.00721}, "check": diagnosis | {"mixing": None}}
+    fixed = {"published": {"value": 0.01, "source": "project goal"}, "exhibit": {"draws": [[0.0, 0.1]] * 5}}
+    return result(
+        "toy", "banana", preset, method, [seed, worse], ["elbo_lower"], title="Banana", **fixed | changes
+    )
+
+
+def logreg(preset="paper", method="uivi", name="logreg-mnist", kind="logreg", title="MNIST", **changes):
+    names = ("elbo_lower", "elbo_paper", "ais_lower", "ais_upper")
+    seed = {name: bound(-23590 - i - i / 100) for i, name in enumerate(names, 1)}
+    seed |= {"test_joint": -0.2951, "test_pointwise": -0.2658, "test_pointwise_stderr": 0.0097}
+    seed |= {"test_accuracy": 0.9266, "test_calibration": 0.0098}
+    columns = ("elbo_lower", "elbo_paper", "test_joint", "test_pointwise")
+    return result(kind, name, preset, method, [seed], columns, title=title, **changes)
+
+
+def iterations(method="hmc-5", **changes):
+    return logreg(method=method, name="logreg-iterations", kind="iterations", **changes)
+
+
+def autoencoder(
+    preset="paper", method="uivi", paper=-95.0, name="vae-mnist", title="Binarized MNIST", **changes
+):
+    names = ("paper", "lower", "student", "elbo_lower", "elbo_upper")
+    levels = (paper, -98.11, -97.22, -102.33, -101.44)
+    every = {name: bound(mean) for name, mean in zip(names, levels, strict=True)}
+    drift = [
+        {"draws": s, "mixing": m, "paper": -100.0 + s / m, "lower": -101.0}
+        for s in (10, 100)
+        for m in ((1_000, 10_000) if method != "explicit" else (10_000,))
+    ]
+    sandwich = {"ais_lower": {"mean": -96.66}, "ais_upper": {"mean": -96.55}}
+    truth = {"images": 7, "real": every | {"ais_lower": {"mean": -96.77}}, "simulated": sandwich | every}
+    images = base64.b64encode(np.zeros((10, 784), np.uint8).tobytes()).decode()
+    seed = every | {"drift": drift, "truth": truth}
+    fixed = {
+        "published": {"value": -94.09, "source": "Table 2"},
+        "exhibit": {"images": images, "reconstructions": images},
+        "task": {"dataset": "some-images", "description": "Some images", "budget": {"drift_images": 7}},
+    }
+    return result("vae", name, preset, method, [seed], ["heldout_student"], title=title, **fixed | changes)
+
+
+FIGURES = {"toy": 2, "logreg": 1, "iterations": 1, "vae": 3}
+MAKERS = {"toy": toy, "logreg": logreg, "iterations": iterations, "vae": autoencoder}
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes results and returns the page."""
+
+    def write(*all_results):
+        for i, one in enumerate(all_results):
+            (tmp_path / str(i)).mkdir()
+            (tmp_path / str(i) / "result.json").write_text(json.dumps(one))
+        return page.write_page(tmp_path).read_text()
+
+    return write
+
+
+def images(page):
+    return page.count("src='data:image/png;base64,")
+
+
+def printed(renderable):
+    console = Console(file=io.StringIO(), width=300)
+    console.print(renderable)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("kind", SECTIONS)
+def test_one_result_of_one_kind(kind, write):
+    page = write(MAKERS[kind]())
+    assert images(page) == FIGURES[kind]
+    assert TITLES[kind] in page
+    assert not any(title in page for other, title in TITLES.items() if other != kind)
+    assert "some device" in page
+    assert "f00d" in page
+    assert "href=" not in page
+    assert "src='http" not in page
+    assert "class='warning'" not in page
+
+
+def test_a_mixture_has_all_sections_in_order(write):
+    page = write(*(make() for make in reversed(MAKERS.values())), toy(method="sivi"), logreg(method="sivi"))
+    places = [page.index(f"<h2>{title}") for title in TITLES.values()]
+    assert places == sorted(places)
+    assert images(page) == sum(FIGURES.values())
+    assert all(page.count(html.escape(text)) == 1 for texts in DEVIATIONS.values() for text in texts)
+
+
+def test_numbers_and_sides(write):
+    page = write(toy(), logreg(), autoencoder())
+    elbos = [f"−23,59{i}.0{i} ± 0.01" for i in (1, 2, 3, 4)]
+    others = ["0.00521 [0.00721]", "−0.2951", "−0.2658 ± 0.0097", "−98.110 ± 0.010", "−97.220 ± 0.010"]
+    goal = "KL 0.00521, goal 0.01 (<span class='ok'>reached"
+    assert [text for text in (*elbos, *others, goal) if text not in page] == []
+    headers = set(re.findall("<th>(.*?)</th>", page))
+    values = {h for h in headers if "ELBO" in h or "log p(x)" in h}
+    sides = ("(lower bound)", "(upper bound)", "(no bound)", "(biased upwards)")
+    assert len(values) >= 12
+    assert all(header.endswith(sides) for header in values)
+
+
+@pytest.mark.parametrize(
+    ("ours", "flagged"), [(-95.58, False), (-95.60, True), (-92.58, True), (-92.60, False)]
+)
+def test_a_difference_from_table_2_is_flagged(ours, flagged, write):
+    run = autoencoder(paper=ours)
+    page = write(run)
+    text = f"{ours + 94.09:.2f}".replace("-", "−")
+    assert (f"<td class='flag'>{text}</td>" in page) is flagged
+    assert vae.difference(run) == pytest.approx(ours + 94.09)
+
+
+@pytest.mark.parametrize(("paper", "flags"), [(-96.54, 0), (-95.0, 1)])
+def test_an_estimate_above_the_annealed_upper_bound_is_flagged(paper, flags, write):
+    page = write(autoencoder(paper=paper, published=None, num_steps=400_000))
+    assert page.count("<td class='flag'>") == flags
+
+
+def test_figure_5_shows_both_presets_of_uivi_and_explicit_runs_do_not_drift(write):
+    runs = [autoencoder(p, m) for p in ("paper", "default") for m in ("uivi", "explicit")]
+    assert images(write(*runs)) == 2 + 1 + 1
+    assert vae.shown(runs) == [runs[0], runs[2]]
+    assert vae.shown(runs[1:2]) == runs[1:2]
+    assert vae.drift_figure(runs[1:2]) is None
+
+
+def test_the_reference_is_drawn_only_for_the_same_images():
+    other = {"task": {"budget": {"drift_images": 8}}}
+    assert vae.drift_figure([autoencoder()]) != vae.drift_figure([autoencoder(**other)])
+
+
+def without_values(value):
+    """Null instead of every number of the evaluation."""
+    if isinstance(value, dict):
+        return {name: without_values(part) for name, part in value.items()}
+    return [without_values(part) for part in value] if isinstance(value, list) else None
+
+
+@pytest.mark.parametrize("kind", SECTIONS)
+def test_nulls(kind, write):
+    run = MAKERS[kind]()
+    empty = without_values([seed | {"drift": None} for seed in run["seeds"]])
+    history = dict.fromkeys(run["history"], [None, None]) | {"step": [1, 2], "seconds": [1.0, 1.5]}
+    gaps = run | {"seeds": empty, "history": history, "published": None, "exhibit": {}}
+    page = write(gaps)
+    assert TITLES[kind] in page
+    assert "<td>–</td>" in page
+    assert "None" not in re.sub(r"<details>.*</details>", "", page, flags=re.DOTALL)
+    assert "–" in printed(page.table([gaps]))
+    assert page.one_line(gaps)
+
+
+@pytest.mark.parametrize("kind", SECTIONS)
+def test_a_history_of_one_row(kind, write):
+    run = MAKERS[kind]()
+    history = {name: column[:1] for name, column in run["history"].items()}
+    assert images(write(run | {"history": history})) == FIGURES[kind]
+
+
+def test_quick_and_shortened_runs_are_marked(write):
+    page = write(logreg(effort="quick"), logreg(method="sivi"))
+    assert "full, but 600 of 100,000 updates" in page
+    assert "class='warning'" in page
+    assert "<td class='flag'>quick: not the paper&#x27;s protocol</td>" in page
+    assert "<td>paper (quick)</td>" in page
+    assert "paper-uivi (quick): " in page.one_line(logreg(effort="quick"))
+
+
+def test_recomputed_features_are_never_called_hapt(write):
+    name, title = "logreg-hapt-recomputed", "HAPT recordings, features recomputed (not UCI's matrix)"
+    page = write(logreg(name=name, title=title))
+    sentences = re.split(r"[.<>]", page)
+    assert all("recomputed" in sentence for sentence in sentences if "hapt" in sentence.lower())
+    assert "recomputed" in page.one_line(logreg(name=name, title=title))
+
+
+def test_tables_for_the_terminal():
+    runs = [make() for make in MAKERS.values()]
+    text = printed(page.table(runs))
+    assert all(title in text for title in TITLES.values())
+    assert "KL(q‖p)" in text
+    assert "Student-t" in text  # headers wrap
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("toy", "banana default-uivi: KL(q‖p) 0.00521, 2 seed(s), 600 updates, 30.0 s per fit"),
+        (
+            "logreg",
+            "logreg-mnist paper-uivi: ELBO at least −23,591.01 ± 0.01, test log-likelihood per row −0.2658 ",
+        ),
+        ("iterations", "logreg-iterations paper-hmc-5: ELBO at least −23,591.01"),
+        (
+            "vae",
+            "at least −97.220 ± 0.010 (Student-t), −95.00 by the paper's estimator (published −94.09), 1 seed",
+        ),
+    ],
+)
+def test_one_line(kind, text):
+    assert text in page.one_line(MAKERS[kind]())
+
+
+def test_results_come_in_the_order_of_the_paper(tmp_path, write):
+    write(iterations("hmc-20"), iterations("hmc-5"), autoencoder(), logreg("default"), logreg(), toy())
+    found = [results.name(one) for one in page.load_results(tmp_path)]
+    regressions = ["logreg-mnist paper-uivi", "logreg-mnist default-uivi"]
+    numbers = ["logreg-iterations paper-hmc-5", "logreg-iterations paper-hmc-20"]
+    assert found == ["banana default-uivi", *regressions, *numbers, "vae-mnist paper-uivi"]
+
+
+def test_compilation_is_left_out_of_the_time():
+    run = logreg()
+    assert results.seconds_per_update(run) == pytest.approx(1 / 100 / 2)
+    assert results.curve(run, "elbo_lower", "seconds")[0] == pytest.approx([1, 3, 5])
+    resumed = run["history"]["seconds"]
+    resumed[4:] = [second + 60 for second in resumed[4:]]
+    assert results.seconds_per_update(run) == pytest.approx(1 / 100 / 2)
+
+
+def test_rolling_mean_and_limits():
+    np.testing.assert_allclose(plots.rolling([1.0, 2.0, 3.0, 4.0], 2), [1, 1.5, 2.5, 3.5])
+    np.testing.assert_allclose(plots.rolling([1.0, 2.0], 20), [1, 1.5])
+    low, high = plots.settled_limits([np.array([-1e6, -1e5, *np.linspace(-20, -10, 8)])])
+    assert -21 < low < -20
+    assert -10 < high < -9
+    assert plots.settled_limits([np.array([])]) is None
+    assert plots.settled_limits([np.array([5.0])])[0] < 5
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"half": ', "is not a whole result .* delete it and run again"),
+        ('{"config": {"experiment": "banana"}}', "written by another version of uivi"),
+        (json.dumps(logreg(kind="lgreg")), "unknown kind of experiment 'lgreg': did you mean 'logreg'"),
+    ],
+)
+def test_what_cannot_be_read(text, message, tmp_path):
+    (tmp_path / "result.json").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        page.write_page(tmp_path)
+
+
+def test_a_directory_without_results(tmp_path):
+    with pytest.raises(FileNotFoundError, match="run `uivi run toy --out"):
+        page.write_page(tmp_path)

@@ -1,0 +1,43 @@
+"""Reads the history of a fit: columns of equal length, recorded between updates."""
+
+import math
+from typing import Any
+
+BOUND = "elbo_lower"
+"""The column of the bound; `elbo_lower_stderr` holds its standard error."""
+
+History = dict[str, list[Any]]
+
+
+def gain_of_last_round(history: History) -> tuple[float, float] | None:
+    """How much the last round raised the bound, with the standard error; None before the second round."""
+    names = ("round", BOUND, f"{BOUND}_stderr")
+    rows = zip(*(history.get(name, []) for name in names), strict=False)
+    ends = {number: (bound, error) for number, bound, error in rows if bound is not None}
+    if len(ends) < 2:
+        return None
+    (before, error_before), (after, error_after) = (ends[number] for number in sorted(ends)[-2:])
+    return after - before, math.hypot(error_before, error_after)
+
+
+def recent_gain(history: History) -> tuple[float, str]:
+    """How much the bound rose of late, less two standard errors, and over which part of the fit.
+
+    That part is the last round, or the last fifth of the updates of a fit without rounds.
+    """
+    last_round = gain_of_last_round(history)
+    if last_round is not None:
+        return last_round[0] - 2 * last_round[1], "the last round"
+    rows = zip(history.get(BOUND, []), history.get(f"{BOUND}_stderr", []), strict=False)
+    known = [(a, b) for a, b in rows if a is not None and b is not None]
+    if len(known) < 10:
+        return 0.0, ""
+    (before, stderr_before), (after, stderr_after) = known[-1 - len(known) // 5], known[-1]
+    return after - before - 2 * math.hypot(stderr_before, stderr_after), "the last fifth"
+
+
+def total(history: History, name: str) -> float:
+    """The sum over all updates of a column that holds means per update."""
+    steps = [0, *history.get("step", [])]
+    sizes = [b - a for a, b in zip(steps[:-1], steps[1:], strict=True)]
+    return float(sum(n * v for n, v in zip(sizes, history.get(name, []), strict=True)))

@@ -1,0 +1,145 @@
+"""Checks of a target before any long work."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from uivi._types import Context, Key, Latent, Scalar
+from uivi.families.base import AbstractFamily
+from uivi.targets.base import AbstractTarget
+from uivi.targets.model import AbstractModelTarget
+
+NUM_TRIES = 32
+
+
+def check_target(key: Key, target: AbstractTarget, family: AbstractFamily) -> None:
+    """Trace, evaluate and differentiate the log density at a few draws of the first q.
+
+    Raises:
+        ValueError: with what was expected, what came and what to do.
+    """
+    sites_key, draw_key = jax.random.split(key)
+    log_density, context = check_structure(sites_key, target, family)
+    keys = jax.random.split(draw_key, NUM_TRIES)
+    draws = jax.vmap(lambda k: family.sample(k, context).z)(keys)
+    values = _evaluate(log_density, draws)
+    _check_gradient(log_density, draws, values)
+
+
+def check_structure(
+    key: Key, target: AbstractTarget, family: AbstractFamily
+) -> tuple[Callable[[Latent], Scalar], Context]:
+    """The part of `check_target` that needs no numbers: sizes, and a log density that can be traced.
+
+    Returns:
+        Log p at the first site, and the context of that site.
+    """
+    if family.dim != target.dim:
+        raise ValueError(
+            f"expected a family on {target.dim} dimensions (the target's), got one on {family.dim}: "
+            "change `dim` or the family"
+        )
+    site = jax.tree.map(lambda x: x[0], target.sites(key, jnp.zeros((), jnp.int32)))
+    context = target.context(site)
+    has = 0 if context is None else context.shape[0]
+    if has != family.context_dim:
+        raise ValueError(f"expected a family with context_dim={has} (the target's), got {family.context_dim}")
+    log_density = lambda z: target.log_joint(z, site)
+    _check_trace(log_density, target.dim)
+    return log_density, context
+
+
+def check_start(target: AbstractTarget, points: Float[Array, "K D"]) -> None:
+    """The same at places where a search for a start would begin.
+
+    Raises:
+        ValueError: as `check_target` does; also if log p does not change along some coordinate.
+    """
+    _check_trace(target.log_density, target.dim)
+    values = _evaluate(target.log_density, points)
+    gradients = _check_gradient(target.log_density, points, values)
+    still = np.flatnonzero(~gradients.any(0))
+    if still.size:
+        name = target.coordinate(int(still[0])) if isinstance(target, AbstractModelTarget) else f"z[{still[0]}]"
+        raise ValueError(
+            f"expected a proper posterior, but the log density does not change with {name!r}: give it a proper "
+            "prior, or leave it out"
+        )
+
+
+def _check_trace(log_density, dim: int) -> None:
+    z = jax.ShapeDtypeStruct((dim,), jnp.zeros(()).dtype)
+    try:
+        out = jax.eval_shape(log_density, z)
+    except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError) as error:
+        raise ValueError(
+            "expected a log density that JAX can trace, but it asked for the value of an array: use jax.numpy "
+            f"instead of numpy, and jnp.where or lax.cond instead of `if` on z\n{error}"
+        ) from error
+    except (TypeError, ValueError, IndexError) as error:
+        raise ValueError(
+            f"the log density failed on a vector of size {dim}: is dim={dim} right?\n"
+            f"{type(error).__name__}: {error}"
+        ) from error
+    _check_indices(log_density, dim)
+    shape = getattr(out, "shape", None)
+    if shape != ():
+        got = f"shape {shape}" if shape is not None else type(out).__name__
+        raise ValueError(f"expected a log density that returns a scalar, got {got}: sum over the terms")
+    if not jnp.issubdtype(out.dtype, jnp.floating):
+        raise ValueError(f"expected a log density that returns a float, got {out.dtype}")
+
+
+def _check_indices(log_density, dim: int) -> None:
+    """NumPy refuses an index beyond the end of z, where JAX would clamp it and say nothing."""
+    try:
+        log_density(np.zeros(dim, np.float32))
+    except IndexError as error:
+        raise ValueError(
+            f"the log density failed on a vector of size {dim}: is dim={dim} right?\n{error}"
+        ) from error
+    except Exception:
+        return  # it wants a JAX array: the trace has shown that it takes one
+
+
+def _evaluate(log_density, draws: Array) -> np.ndarray:
+    try:
+        values = np.asarray(jax.vmap(log_density)(draws))
+    except Exception as error:
+        raise ValueError(
+            f"expected a log density that jax.vmap can batch; it failed with\n{type(error).__name__}: {error}"
+        ) from error
+    bad = ~np.isfinite(values)
+    if bad.any():
+        where = np.asarray(draws)[np.argmax(bad)]
+        raise ValueError(
+            f"expected a finite log density where the fit starts, got {values[np.argmax(bad)]} at "
+            f"z={np.array2string(where, precision=3, threshold=8)} ({bad.sum()} of {len(draws)} draws): start "
+            "at a point with init=, or transform z to an unconstrained space"
+        )
+    return values
+
+
+def _check_gradient(log_density, draws: Array, values: np.ndarray) -> np.ndarray:
+    try:
+        gradients = np.asarray(jax.vmap(jax.grad(log_density))(draws))
+    except Exception as error:
+        raise ValueError(
+            "expected a log density that JAX can differentiate; jax.grad failed with\n"
+            f"{type(error).__name__}: {error}"
+        ) from error
+    if not np.isfinite(gradients).all():
+        raise ValueError(
+            "expected a finite gradient of the log density where the fit starts, got NaN or infinity: guard "
+            "square roots, logarithms and divisions (jnp.where on the argument, not only on the result)"
+        )
+    if not gradients.any():
+        flat = "and constant" if np.ptp(values) == 0 else "although its value varies"
+        raise ValueError(
+            f"expected a differentiable log density, got a gradient of zero at all {len(draws)} draws, {flat}: "
+            "rounding, comparisons and stop_gradient have no useful derivative"
+        )
+    return gradients

@@ -1,0 +1,198 @@
+"""Where a fit starts: rough moments of the posterior, by Pathfinder and by Newton's method.
+
+They only set place and scale of the fit: see `families.Standardised`.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from blackjax.vi import pathfinder
+from jaxtyping import Array, Float
+
+from uivi._jax import ordinary_promotion
+from uivi._types import Key, Latent, Scalar
+
+NUM_MOMENTS = 2_000
+NUM_ELBO = 200
+MAX_ITERATIONS = 100
+NUM_RECENTRING = 5
+NUM_CURVATURES = 32
+LEAST_CHANGE = 1e-6
+"""Of the curvature, whose scale is one: what is below it is rounding."""
+LARGEST = 1e4
+"""Standard deviations are kept between 1 / LARGEST and LARGEST."""
+
+LogDensity = Callable[[Latent], Scalar]
+
+
+class Start(NamedTuple):
+    """A rough Gaussian approximation.
+
+    Attributes:
+        loc: its mean.
+        factor: F with F Fᵀ its covariance, or its standard deviations.
+        elbo: of it, in nats, from 200 draws; -inf where nothing was found, NaN if it is not known.
+        name: of what found it.
+    """
+
+    loc: Float[Array, "D"]
+    factor: Float[Array, "D D"] | Float[Array, "D"]
+    elbo: float = math.nan
+    name: str = "given"
+
+
+def find_start(key: Key, log_density: LogDensity, points: Float[Array, "K D"], *, full_up_to: int) -> Start:
+    """The candidate with the largest ELBO.
+
+    Pathfinder (Zhang et al. 2022) looks for it along a quasi-Newton path, so it does not run into a mode of
+    infinite density; Laplace's approximation, with exact second derivatives, is better where the posterior is
+    narrow in some direction. Both may fail: then the fit starts at the first of `points` on the scale one.
+
+    Args:
+        key: random key.
+        log_density: of one z.
+        points: where the paths begin.
+        full_up_to: the largest D for which the covariance is kept, above it the standard deviations.
+    """
+    path_key, elbo_key = jax.random.split(key)
+    dim = points.shape[1]
+    is_full = dim <= full_up_to
+    loc, factor = _pathfinder(path_key, log_density, points, is_full)
+    candidates = [
+        (points[0], jnp.eye(dim) if is_full else jnp.ones(dim), "origin"),
+        (loc, factor, "pathfinder"),
+    ]
+    if is_full:
+        begin = loc if np.all(np.isfinite(loc)) else points[0]
+        candidates.append((*_laplace(log_density, begin), "laplace"))
+    starts = [Start(a, b, float(_elbo(elbo_key, log_density, a, b)), name) for a, b, name in candidates]
+    usable = [s._replace(elbo=s.elbo if np.isfinite(s.elbo) else -np.inf) for s in starts]
+    return max(usable, key=lambda s: s.elbo)
+
+
+def turned(key: Key, start: Start, log_density: LogDensity) -> Start:
+    """The same Gaussian with other axes: those along which the curvature changes most, these first.
+
+    With z = loc + F w a Gaussian posterior has the same second derivatives in w everywhere. Of another one they
+    differ from place to place, and often they share axes: along a random walk's fast components, say, the
+    posterior is wide where the walk's step is large. A q whose scales vary with ε can follow this only along
+    the coordinates of w. So F is turned by the eigenvectors of the mean squared change.
+    """
+    found = np.asarray(_curvatures(key, log_density, start.loc, start.factor), np.float64)
+    found = found[np.all(np.isfinite(found), axis=(1, 2))]
+    if len(found) < 2:
+        return start
+    changes = found - np.median(found, 0)
+    # Each counts alike: in a tail they may be larger by orders of magnitude.
+    changes /= np.maximum(np.linalg.norm(changes, axis=(1, 2), keepdims=True), LEAST_CHANGE)
+    _, axes = np.linalg.eigh(np.mean(changes @ changes, 0))
+    return start._replace(factor=start.factor @ jnp.asarray(axes[:, ::-1], start.factor.dtype))
+
+
+@eqx.filter_jit
+def _curvatures(
+    key: Key, log_density: LogDensity, loc: Float[Array, "D"], factor: Float[Array, "D D"]
+) -> Float[Array, "K D D"]:
+    """Second derivatives in w at draws of the start."""
+    noise = jax.random.normal(key, (NUM_CURVATURES, loc.shape[0]), loc.dtype)
+    return jax.lax.map(jax.hessian(lambda w: log_density(loc + factor @ w)), noise)
+
+
+def recentred(start: Start, log_density: LogDensity) -> Start:
+    """The same shape where `log_density` is larger: quasi-Newton steps with the covariance of `start`.
+
+    For a start that was found on part of the data, where the mode is a few standard deviations off.
+    """
+    evaluate = eqx.filter_jit(lambda f, z: jax.value_and_grad(f)(z))
+    loc, factor = start.loc, start.factor
+    value, gradient = evaluate(log_density, loc)
+    for _ in range(NUM_RECENTRING):
+        step = factor @ (factor.T @ gradient) if factor.ndim == 2 else factor**2 * gradient
+        new_value, new_gradient = evaluate(log_density, loc + step)
+        if not new_value > value:
+            break
+        loc, value, gradient = loc + step, new_value, new_gradient
+    return start._replace(loc=loc, elbo=math.nan)
+
+
+def _pathfinder(key: Key, log_density, points: Array, is_full: bool) -> tuple[Array, Array]:  # noqa: FBT001
+    """Mean and factor of the draws of all paths, each with the weight of its ELBO."""
+    with ordinary_promotion():
+        draws = _paths(key, log_density, points)
+    loc, scale = jnp.mean(draws, 0), jnp.clip(jnp.std(draws, 0), 1 / LARGEST, LARGEST)
+    if not is_full:
+        return loc, scale
+    whitened = (draws - loc[None]) / scale[None]
+    covariance = 0.999 * whitened.T @ whitened / NUM_MOMENTS + 0.001 * jnp.eye(points.shape[1])
+    return loc, scale[:, None] * jnp.linalg.cholesky(covariance)
+
+
+@eqx.filter_jit
+def _paths(key: Key, log_density, points: Float[Array, "K D"]) -> Float[Array, "M D"]:
+    path_key, draw_key = jax.random.split(key)
+
+    def path(start):
+        key, point = start
+        return pathfinder.approximate(key, log_density, point, 100, maxiter=MAX_ITERATIONS, maxls=50)[0]
+
+    # One after the other: side by side, BlackJAX's line search was seen not to end.
+    paths = jax.lax.map(path, (jax.random.split(path_key, points.shape[0]), points))
+    elbos = jnp.where(jnp.isfinite(paths.elbo), paths.elbo, -jnp.inf)
+    chosen_key, *keys = jax.random.split(draw_key, points.shape[0] + 1)
+    sample: Any = pathfinder.sample
+    draws = jax.vmap(lambda key, path: sample(key, path, NUM_MOMENTS)[0])(jnp.stack(keys), paths)
+    # Paths that end in modes of like weight share the draws: the start then covers both.
+    from_path = jax.random.categorical(chosen_key, elbos, shape=(NUM_MOMENTS,))
+    return draws[from_path, jnp.arange(NUM_MOMENTS)]
+
+
+def _laplace(log_density: LogDensity, start: Float[Array, "D"]) -> tuple[Array, Array]:
+    """Mode and curvature by damped Newton steps; the linear algebra is NumPy's, in float64."""
+    derivatives = eqx.filter_jit(lambda f, z: (f(z), jax.grad(f)(z), jax.hessian(f)(z)))
+    evaluate = lambda z: [
+        np.asarray(x, np.float64) for x in derivatives(log_density, jnp.asarray(z, start.dtype))
+    ]
+    z, damping = np.asarray(start, np.float64), 1e-3
+    value, gradient, hessian = evaluate(z)
+    if not np.all(np.isfinite(hessian)):
+        return start, jnp.full((start.shape[0], start.shape[0]), jnp.nan, start.dtype)
+    for _ in range(MAX_ITERATIONS):
+        step = _factor(hessian, damping)
+        step = step @ (step.T @ gradient)
+        new = evaluate(z + step)
+        if all(np.all(np.isfinite(x)) for x in new) and new[0] > value:
+            gain, z, damping = new[0] - value, z + step, max(damping / 10, 1e-9)
+            value, gradient, hessian = new
+            if gain < 1e-4:
+                break
+        else:
+            damping *= 10
+            if damping > 1e9:
+                break
+    root = _factor(hessian, 0.0)
+    sd = np.linalg.norm(root, axis=1)
+    unit = root / sd[:, None]
+    correlation = np.linalg.cholesky(unit @ unit.T + 1e-6 * np.eye(len(z)))
+    factor = np.clip(sd, 1 / LARGEST, LARGEST)[:, None] * correlation
+    return jnp.asarray(z, start.dtype), jnp.asarray(factor, start.dtype)
+
+
+def _factor(hessian: np.ndarray, damping: float) -> np.ndarray:
+    """F with F Fᵀ the inverse of minus the Hessian, whose eigenvalues are made positive."""
+    scale = np.sqrt(np.maximum(np.abs(np.diag(hessian)), 1 / LARGEST**2))
+    values, vectors = np.linalg.eigh(-hessian / np.outer(scale, scale))
+    values = np.maximum(np.abs(values), 1e-7) + damping
+    return (vectors / np.sqrt(values)) / scale[:, None]
+
+
+@eqx.filter_jit
+def _elbo(key: Key, log_density, loc: Array, factor: Array) -> Scalar:
+    noise = jax.random.normal(key, (NUM_ELBO, loc.shape[0]), loc.dtype)
+    draws = loc[None] + (noise @ factor.T if factor.ndim == 2 else noise * factor[None])
+    entropy = jnp.sum(jnp.log(jnp.diag(factor) if factor.ndim == 2 else factor))
+    return jnp.mean(jax.vmap(log_density)(draws)) + entropy + 0.5 * loc.shape[0] * jnp.log(2 * jnp.pi * jnp.e)

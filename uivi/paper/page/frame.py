@@ -1,0 +1,43 @@
+"""One self-contained HTML page."""
+
+import json
+import pathlib
+
+from uivi.paper.page import markup
+from uivi.paper.page.provenance import COLUMNS, data_sets, protocol_warning
+from uivi.paper.page.sections import by_section
+from uivi.paper.results import Result, distinct, load_results, name
+from uivi.storage import archive
+
+
+def write_page(directory: pathlib.Path) -> pathlib.Path:
+    """Write `report.html` into `directory` from the results below it."""
+    directory = pathlib.Path(directory)
+    results = load_results(directory)
+    path = directory / "report.html"
+    archive.write_bytes(path, _page(results).encode())
+    return path
+
+
+def _page(results: list[Result]) -> str:
+    sections = by_section(results)
+    parts = [
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>",
+        f"<title>uivi: results</title><style>{markup.STYLE}</style></head><body>",
+        "<h1>Unbiased implicit variational inference: results</h1>",
+        protocol_warning(results),
+    ]
+    for section, members in sections:
+        parts += [f"<h2>{section.title}</h2>", section.body(members)]
+    deviations = distinct(text for section, _ in sections for text in section.deviations)
+    parts += [
+        "<h2>Where the preset <code>paper</code> differs from the paper</h2>",
+        markup.bullets(deviations),
+        "<h2>Provenance</h2>",
+        markup.table(COLUMNS, results),
+        data_sets(results),
+        *(markup.folded(f"{name(r)}: configuration", json.dumps(r["config"], indent=1)) for r in results),
+        "</body></html>",
+    ]
+    return "\n".join(parts)

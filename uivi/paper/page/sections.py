@@ -1,0 +1,31 @@
+"""The parts of the page, in order: a new kind of experiment is a file and an entry here."""
+
+from uivi import _checks
+from uivi.paper.page.columns import Section
+from uivi.paper.regression import page as regression
+from uivi.paper.results import Result
+from uivi.paper.toy import page as toy
+from uivi.paper.vae import page as vae
+
+SECTIONS: dict[str, Section] = {
+    "toy": toy.SECTION,
+    "logreg": regression.FIGURE_3,
+    "iterations": regression.FIGURE_4,
+    "vae": vae.SECTION,
+}
+
+
+def section_of(result: Result) -> Section:
+    """Where a result belongs."""
+    _checks.known_name("kind of experiment", result["config"]["kind"], SECTIONS)
+    return SECTIONS[result["config"]["kind"]]
+
+
+def by_section(results: list[Result]) -> list[tuple[Section, list[Result]]]:
+    """The sections that have results, with them."""
+    owners = [section_of(result) for result in results]
+    pairs = [
+        (section, [r for r, owner in zip(results, owners, strict=True) if owner is section])
+        for section in SECTIONS.values()
+    ]
+    return [(section, members) for section, members in pairs if members]

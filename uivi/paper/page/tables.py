@@ -1,0 +1,39 @@
+"""Results on the terminal."""
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from uivi.paper.page.columns import Column, Section
+from uivi.paper.page.sections import by_section, section_of
+from uivi.paper.results import Result, name
+
+NAME = Column("run", name)
+
+
+def table(results: list[Result]) -> Group:
+    """A table for each kind, with the columns that fit."""
+    return Group(*(_table(section, members) for section, members in by_section(results)))
+
+
+def one_line(result: Result) -> str:
+    """What one run gave."""
+    config = result["config"]
+    effort = "" if config["effort"] == "full" else f" ({config['effort']})"
+    return (
+        f"{name(result)}{effort}: {section_of(result).summary(result)}, {len(config['seeds'])} seed(s), "
+        f"{config['num_steps']:,} updates, {result['seconds_per_fit']:.1f} s per fit"
+    )
+
+
+def _table(section: Section, results: list[Result]) -> Table:
+    columns = [NAME, *(column for column in section.columns if column.on_terminal)]
+    made = Table(title=section.title)
+    for column in columns:
+        # Headers wrap, cells do not.
+        width = max(8, *(len(column.cell(result)) for result in results))
+        made.add_column(Text(column.header), width=width)
+    for result in results:
+        flags = (("bold red" if column.flagged(result) else "", column.cell(result)) for column in columns)
+        made.add_row(*(Text(cell, style) for style, cell in flags))
+    return made

@@ -1,0 +1,118 @@
+"""How the estimators of log p(x) depend on their budget."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from uivi.paper.page import plots
+from uivi.paper.results import Result, distinct, grouped, label, look_up
+
+ESTIMATORS = {
+    "paper": ("Reds", "o", "paper's estimator (no bound)"),
+    "lower": ("Blues", "s", "generating ε included (lower bound)"),
+}
+REFERENCE: dict[str, Any] = {"color": "black", "linestyle": "dotted", "linewidth": 1.2}
+
+
+def drift_figure(results: list[Result]) -> bytes | None:
+    """Both estimators against M, a line for each S; a row for each data set, a column for each method.
+
+    None where no result has more than one M (explicit families have no ε).
+    """
+    varied = [result for result in results if len(_budgets(result, "mixing")) > 1]
+    if not varied:
+        return None
+    rows, columns = grouped(varied, lambda r: r["title"]), distinct(map(label, varied))
+    sizes = sorted({size for result in varied for size in _budgets(result, "draws")})
+    figure = Figure(figsize=(max(3.6 * len(columns), 7.0), 3.0 * len(rows) + 0.7), layout="constrained")
+    axes = figure.subplots(len(rows), len(columns), squeeze=False)
+    for line, (title, members) in zip(axes, rows.items(), strict=True):
+        by_label = {label(result): result for result in members}
+        drawn = [
+            (axis, _draw(axis, by_label[name], sizes))
+            for axis, name in zip(line, columns, strict=True)
+            if name in by_label
+        ]
+        _equal_spans(drawn)
+        for axis, name in zip(line, columns, strict=True):
+            plots.dress(axis, f"{title}\n{name}", "M, number of fresh ε", "log p(x) in nats")
+            axis.set_visible(name in by_label)
+    plots.legend_below(figure, _handles(sizes, references=any(map(_reference, varied))), 2)
+    return plots.png(figure)
+
+
+def _rows(result: Result) -> list[dict[str, Any]]:
+    return look_up(result["seeds"][0], "drift") or []
+
+
+def _budgets(result: Result, name: str) -> list[int]:
+    return sorted({row[name] for row in _rows(result)})
+
+
+def _reference(result: Result) -> float | None:
+    """AIS on the test images, where it was run on the same ones."""
+    truth = look_up(result["seeds"][0], "truth")
+    same = look_up(truth, "images") == look_up(result["config"], "task", "budget", "drift_images")
+    return look_up(truth, "real", "ais_lower", "mean") if same else None
+
+
+def _draw(axis: Any, result: Result, sizes: list[int]) -> list[float]:
+    """Draw all lines; return the values drawn."""
+    drawn = []
+    for name, (colors, marker, _) in ESTIMATORS.items():
+        for size in sizes:
+            rows = [r for r in _rows(result) if r["draws"] == size and r[name] is not None]
+            points = sorted((row["mixing"], row[name]) for row in rows)
+            color = _shade(colors, size, sizes)
+            axis.plot(
+                *zip(*points, strict=True) if points else ([], []), color=color, marker=marker, markersize=3
+            )
+            drawn += [float(value) for _, value in points]
+    reference = _reference(result)
+    if reference is not None:
+        axis.axhline(reference, **REFERENCE)
+        drawn.append(reference)
+    budgets = _budgets(result, "mixing")
+    axis.set_xscale("log")
+    axis.set_xticks(budgets, labels=[f"{m:,}" for m in budgets])
+    axis.minorticks_off()
+    axis.grid(visible=True, color="#e5e5e5", linewidth=0.6)
+    return drawn
+
+
+def _equal_spans(drawn: Sequence[tuple[Any, list[float]]]) -> None:
+    """Axes of the same height in nats, so that slopes can be compared."""
+    ends = [(axis, min(values), max(values)) for axis, values in drawn if values]
+    span = 1.1 * max((high - low for _, low, high in ends), default=0.0) or 1.0
+    for axis, low, high in ends:
+        middle = (low + high) / 2
+        axis.set_ylim(middle - span / 2, middle + span / 2)
+        plots.with_commas(axis.yaxis)
+
+
+def _shade(colors: str, size: int, sizes: list[int]) -> Any:
+    """Darker for more draws."""
+    return matplotlib.colormaps[colors](0.45 + 0.5 * (sizes.index(size) + 1) / len(sizes))
+
+
+def _handles(sizes: list[int], *, references: bool) -> list[Line2D]:
+    """A column for each estimator, the reference below the first."""
+    paper, lower = (
+        [
+            _handle(f"{text}, S = {s:,}", color=_shade(colors, s, sizes), marker=marker, markersize=3)
+            for s in sizes
+        ]
+        for colors, marker, text in ESTIMATORS.values()
+    )
+    return [
+        *paper,
+        *([_handle("AIS on the same images (lower bound)", **REFERENCE)] if references else []),
+        *lower,
+    ]
+
+
+def _handle(text: str, **look: Any) -> Line2D:
+    return Line2D([], [], label=text, **look)

@@ -1,0 +1,59 @@
+"""Every estimator of log p(x) beside an annealed reference."""
+
+from uivi.paper.page import markup
+from uivi.paper.page.columns import Column, number, plus_minus, which
+from uivi.paper.results import Result, look_up
+
+Z = 3.0
+"""Standard errors above the AIS upper bound from which an estimator is highlighted."""
+
+
+def _column(images: str, header: str, *path: str) -> Column:
+    def text(result: Result) -> str:
+        found = look_up(result["seeds"][0], "truth", images, *path)
+        return "–" if found is None else plus_minus(found.get("mean"), found.get("stderr"), 2)
+
+    def too_high(result: Result) -> bool:
+        truth = look_up(result["seeds"][0], "truth", images)
+        value, ceiling = (look_up(truth, *where, "mean") for where in (path, ("ais_upper",)))
+        stderr = look_up(truth, *path, "stderr") or 0.0
+        return value is not None and ceiling is not None and value > ceiling + Z * stderr
+
+    return Column(header, text, flagged=too_high)
+
+
+def _count(result: Result) -> str:
+    return number(look_up(result["seeds"][0], "truth", "images"), 0)
+
+
+def _columns(images: str) -> tuple[Column, ...]:
+    return (
+        _column(images, "log p(x), paper's estimator (no bound)", "paper"),
+        _column(images, "log p(x), generating ε included (lower bound)", "lower"),
+        _column(images, "log p(x), Student-t (lower bound)", "student"),
+    )
+
+
+SIMULATED = (
+    *which("data set"),
+    Column("images", _count),
+    _column("simulated", "log p(x), AIS (lower bound)", "ais_lower"),
+    _column("simulated", "log p(x), AIS (upper bound)", "ais_upper"),
+    *_columns("simulated"),
+)
+REAL = (
+    *which("data set"),
+    Column("images", _count),
+    _column("real", "log p(x), AIS (lower bound)", "ais_lower"),
+    *_columns("real"),
+)
+
+
+def truth_table(results: list[Result]) -> str:
+    """Simulated images, then test images."""
+    return (
+        "<p>Images simulated from the fitted model:</p>"
+        + markup.table(SIMULATED, results)
+        + "<p>Test images:</p>"
+        + markup.table(REAL, results)
+    )
