@@ -25,13 +25,15 @@ def explicit_settings(num_steps: int = 20) -> dict[str, Any]:
 
 def implicit_family() -> uivi.SemiImplicit:
     """A small network of two noise variables."""
-    net = uivi.MLP.create(jax.random.key(5), 2, 2, width=8, depth=1)
-    return uivi.SemiImplicit(uivi.StandardNormal(2), uivi.Gaussian(net, uivi.LogScale.create(2)))
+    net = uivi.families.MLP.create(jax.random.key(5), 2, 2, width=8, depth=1)
+    return uivi.SemiImplicit(
+        uivi.families.StandardNormal(2), uivi.families.Gaussian(net, uivi.families.LogScale.create(2))
+    )
 
 
 def implicit_settings(num_steps: int = 20) -> dict[str, Any]:
     """UIVI with one round of plain i-SIR."""
-    sampler = uivi.ISIR(num_proposals=4, num_rounds=1, proposal=uivi.FromMixing())
+    sampler = uivi.ISIR(num_proposals=4, num_rounds=1, proposal=uivi.reverse.FromMixing())
     return {
         "family": implicit_family(),
         "estimator": uivi.UIVI(num_draws=4, sampler=sampler),
@@ -40,7 +42,7 @@ def implicit_settings(num_steps: int = 20) -> dict[str, Any]:
     }
 
 
-class BananaShaped(uivi.AbstractConditional):
+class BananaShaped(uivi.families.AbstractConditional):
     """A user's conditional at the top level of a module: z = (ε + u/2, -ε² + u/2)."""
 
     offset: jax.Array

@@ -23,7 +23,7 @@ def cache(tmp_path_factory):
 
 def test_compiled_programs_are_kept_unless_jax_was_told_where(tmp_path):
     program = (
-        "from uivi import cli; import jax; cli.keep_programs(); print(jax.config.jax_compilation_cache_dir)"
+        "from uivi.cli import app; import jax; app.keep_programs(); print(jax.config.jax_compilation_cache_dir)"
     )
     for given, expected in (({}, "programs"), ({"JAX_COMPILATION_CACHE_DIR": "elsewhere"}, "elsewhere")):
         done = subprocess.run(

@@ -92,7 +92,7 @@ def test_init_beside_a_target(no_long_work):
         (lambda: optimisers.adam_cosine(0), f"`num_steps` {COUNT} 0"),
         (lambda: optimisers.paper_rmsprop(network_rate=0.0), "`network_rate` to be positive and finite"),
         (lambda: optimisers.paper_rmsprop(scale_rate=-1.0), "`scale_rate` to be positive and finite, got -1.0"),
-        (lambda: uivi.Learned(learning_rate=float("inf")), "`learning_rate` to be positive and finite"),
+        (lambda: uivi.reverse.Learned(learning_rate=float("inf")), "`learning_rate` to be positive and finite"),
         (lambda: optimisers.adam_cosine(10, -1.0), "`rate` to be positive and finite, got -1.0"),
     ],
 )  # fmt: skip

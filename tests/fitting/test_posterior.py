@@ -117,15 +117,15 @@ def test_a_file_without_a_diagnosis_says_so(explicit, tmp_path):
 
 
 def test_a_conditional_of_a_module_is_saved(tmp_path):
-    family = uivi.SemiImplicit(uivi.StandardNormal(1), BananaShaped(jnp.array([1.0, 2.0])))
+    family = uivi.SemiImplicit(uivi.families.StandardNormal(1), BananaShaped(jnp.array([1.0, 2.0])))
     posterior = uivi.Posterior(family, jnp.zeros(2), uivi.Status.DONE, {}, 0.0)
     posterior.save(tmp_path / "fit")
     assert np.array_equal(uivi.load(tmp_path / "fit").sample(KEY, 9), posterior.sample(KEY, 9))
 
 
 def with_local_functions():
-    net = uivi.MLP.create(jax.random.key(0), 2, 2, width=4)
-    return uivi.Reparameterised(
+    net = uivi.families.MLP.create(jax.random.key(0), 2, 2, width=4)
+    return uivi.families.Reparameterised(
         net, 2,
         sample_fn=lambda key, p: p + jax.random.normal(key, p.shape),
         log_prob_fn=lambda z, p: jnp.sum(jax.scipy.stats.norm.logpdf(z - p)),
@@ -133,7 +133,7 @@ def with_local_functions():
 
 
 def of_a_local_class():
-    class Local(uivi.AbstractConditional):
+    class Local(uivi.families.AbstractConditional):
         weight: jax.Array
         dim: int = eqx.field(static=True, default=2)
         noise_dim: int = eqx.field(static=True, default=2)
@@ -155,7 +155,7 @@ def of_a_local_class():
     ],
 )
 def test_what_cannot_be_imported_is_refused_and_no_file_is_left(make, tmp_path):
-    family = uivi.SemiImplicit(uivi.StandardNormal(2), make())
+    family = uivi.SemiImplicit(uivi.families.StandardNormal(2), make())
     posterior = uivi.Posterior(family, jnp.zeros(2), uivi.Status.DONE, {}, 0.0)
     with pytest.raises(ValueError, match="define the class or function at the top level of a module"):
         posterior.save(tmp_path / "fit")
@@ -165,7 +165,7 @@ def test_what_cannot_be_imported_is_refused_and_no_file_is_left(make, tmp_path):
 SAVE_FROM_A_SCRIPT = """
 import sys, jax, jax.numpy as jnp, uivi
 
-class Mine(uivi.AbstractConditional):
+class Mine(uivi.families.AbstractConditional):
     weight: jax.Array
     dim = property(lambda self: 1)
     noise_dim = property(lambda self: 1)
@@ -176,7 +176,7 @@ class Mine(uivi.AbstractConditional):
     def log_prob(self, z, eps, context=None):
         return jnp.sum(jax.scipy.stats.norm.logpdf(z - self.weight * eps))
 
-family = uivi.SemiImplicit(uivi.StandardNormal(1), Mine(jnp.ones(1)))
+family = uivi.SemiImplicit(uivi.families.StandardNormal(1), Mine(jnp.ones(1)))
 uivi.Posterior(family, jnp.zeros(1), uivi.Status.DONE, {}, 0.0).save(sys.argv[1])
 """
 
@@ -204,7 +204,7 @@ def test_load_refuses_other_files(explicit, tmp_path):
     with pytest.raises(FileNotFoundError, match="expected a uivi posterior file at .*, found none"):
         uivi.load(tmp_path / "none")
     archive.write(tmp_path / "checkpoint", {"kind": "checkpoint"}, {})
-    with pytest.raises(uivi.ArchiveError, match="expected a uivi posterior file"):
+    with pytest.raises(uivi.storage.ArchiveError, match="expected a uivi posterior file"):
         uivi.load(tmp_path / "checkpoint")
 
 

@@ -94,7 +94,7 @@ def test_one_launch_makes_the_moves_of_several(num_lanes, monkeypatch, getkey):
     lanes = adapted_lanes(getkey(), num_lanes)
     run = lambda rule: jax.jit(jax.vmap(lambda inputs: gpu.fused_moves(inputs, 5, rule)))(lanes)
     together, fixed = run(ADAPTED), run(None)
-    monkeypatch.setattr(uivi.kernels.launch, "MOST_WAITING", 0)
+    monkeypatch.setattr(uivi.gpu.launch, "MOST_WAITING", 0)
     apart = run(ADAPTED)
     alike = np.all(np.asarray(together.accepted[:, 0] == apart.accepted[:, 0]), -1)
     assert np.sum(alike) >= 3

@@ -36,7 +36,7 @@ def model():
 def family() -> uivi.SemiImplicit:
     weights = jnp.array([[0.8, 0.3], [-0.4, 0.6]])
     return uivi.SemiImplicit(
-        uivi.StandardNormal(2), LinearGaussian(weights, jnp.array([0.1, 0.2]), jnp.array([0.7, 0.5]))
+        uivi.families.StandardNormal(2), LinearGaussian(weights, jnp.array([0.1, 0.2]), jnp.array([0.7, 0.5]))
     )
 
 

@@ -18,7 +18,9 @@ from uivi.integrations.blackjax import UIVIInfo, UIVIState, posterior
 
 PRECISION = np.linalg.inv(TARGET_COVARIANCE)
 POSITION = {"level": jnp.zeros(()), "slopes": (jnp.zeros((1, 1)),)}
-SMALL = uivi.UIVI(num_draws=4, sampler=uivi.ISIR(num_proposals=4, num_rounds=1, proposal=uivi.FromMixing()))
+SMALL = uivi.UIVI(
+    num_draws=4, sampler=uivi.ISIR(num_proposals=4, num_rounds=1, proposal=uivi.reverse.FromMixing())
+)
 
 
 def log_density(position):
@@ -49,7 +51,7 @@ EXPECTED = np.concatenate([TARGET_MEAN, TARGET_COVARIANCE.ravel()])
 def test_a_gaussian_is_found(getkey):
     """The family holds it. What the last updates leave is less than 0.03, as declared."""
     optimizer = optax.adam(optax.cosine_decay_schedule(1e-2, 1_000))
-    algorithm = uivi.as_vi_algorithm(log_density, optimizer)
+    algorithm = uivi.integrations.blackjax.as_vi_algorithm(log_density, optimizer)
     state, info = run(algorithm, algorithm.init(POSITION, getkey()), 1_000)
     draws = algorithm.sample(getkey(), state, 20_000)
     assert_mean(moments(flat(draws)), EXPECTED, max_stderr=0.015, bias=0.03)
@@ -68,7 +70,9 @@ def test_independent_coordinates_are_noticed(getkey):
 
 @pytest.fixture(scope="module")
 def small():
-    return uivi.as_vi_algorithm(log_density, optax.adam(1e-2), family=implicit_family(), estimator=SMALL)
+    return uivi.integrations.blackjax.as_vi_algorithm(
+        log_density, optax.adam(1e-2), family=implicit_family(), estimator=SMALL
+    )
 
 
 def parameters(function):
@@ -79,7 +83,8 @@ def test_the_protocol_is_that_of_blackjax(small):
     own = blackjax.meanfield_vi(log_density, optax.adam(1e-2))
     assert type(small) is type(own)
     assert (
-        list(parameters(uivi.as_vi_algorithm))[:2] == list(parameters(blackjax.meanfield_vi.differentiable))[:2]
+        list(parameters(uivi.integrations.blackjax.as_vi_algorithm))[:2]
+        == list(parameters(blackjax.meanfield_vi.differentiable))[:2]
     )
     assert parameters(small.step) == parameters(own.step)
     assert parameters(small.sample) == parameters(own.sample)
@@ -103,7 +108,9 @@ def test_states_infos_and_draws_are_trees_of_arrays(small, getkey):
 
 def test_steps_are_functions_of_key_and_state(small, getkey):
     """Also those of another algorithm of the same kind: the state holds nothing of the log density."""
-    again = uivi.as_vi_algorithm(log_density, optax.adam(1e-2), family=implicit_family(), estimator=SMALL)
+    again = uivi.integrations.blackjax.as_vi_algorithm(
+        log_density, optax.adam(1e-2), family=implicit_family(), estimator=SMALL
+    )
     state, key = small.init(POSITION), getkey()
     first, second = jax.jit(small.step)(key, state)[0], jax.jit(again.step)(key, state)[0]
     jax.tree.map(np.testing.assert_array_equal, first, second)
@@ -122,7 +129,7 @@ def test_old_keys_are_taken(small):
 
 def test_many_starts_side_by_side(getkey):
     """`init` and `step` can be mapped; q starts around its position."""
-    algorithm = uivi.as_vi_algorithm(lambda z: -0.5 * jnp.sum(z**2), estimator=SMALL)
+    algorithm = uivi.integrations.blackjax.as_vi_algorithm(lambda z: -0.5 * jnp.sum(z**2), estimator=SMALL)
     positions = jnp.array([[0.0, 0.0], [10.0, -10.0], [100.0, 0.0]])
     keys = jax.random.split(getkey(), 3)
     states = jax.jit(jax.vmap(algorithm.init))(positions, keys)
@@ -134,7 +141,7 @@ def test_many_starts_side_by_side(getkey):
 
 def test_draws_are_of_averaged_parameters(getkey):
     """By default, for no schedule can end a loop whose length is not known."""
-    algorithm = uivi.as_vi_algorithm(log_density, estimator=SMALL)
+    algorithm = uivi.integrations.blackjax.as_vi_algorithm(log_density, estimator=SMALL)
     state, _ = run(algorithm, algorithm.init(POSITION), 3)
     averaged, key = posterior(state, log_density).family, getkey()
     expected = jax.vmap(lambda k: averaged.sample(k).z)(jax.random.split(key, 5))
@@ -145,7 +152,7 @@ def test_draws_are_of_averaged_parameters(getkey):
 
 def test_a_gradient_that_is_not_finite_changes_nothing(getkey):
     cliff = lambda position: log_density(position) * jnp.where(position["level"] > -1e3, jnp.nan, 1.0)
-    algorithm = uivi.as_vi_algorithm(cliff, family=implicit_family(), estimator=SMALL)
+    algorithm = uivi.integrations.blackjax.as_vi_algorithm(cliff, family=implicit_family(), estimator=SMALL)
     state = algorithm.init(POSITION)
     new, info = jax.jit(algorithm.step)(getkey(), state)
     assert bool(info.skipped)
@@ -198,6 +205,6 @@ class Loose(uivi.ExplicitGaussian):
     ],
 )
 def test_what_cannot_be_fitted_is_refused(settings, position, error, words, unchecked):
-    algorithm = uivi.as_vi_algorithm(log_density, optax.adam(1e-3), **settings)
+    algorithm = uivi.integrations.blackjax.as_vi_algorithm(log_density, optax.adam(1e-3), **settings)
     with pytest.raises(error, match=words):
         algorithm.init(position)

@@ -93,7 +93,7 @@ def test_a_logistic_regression_is_found_from_afar(kind, getkey):
     posterior = uivi.fit(
         target,
         family=uivi.ExplicitGaussian.create(3, 0.1),
-        optimizer=uivi.optim.adam_cosine(3_000, 1e-2, clip=np.inf),
+        optimizer=uivi.training.optimisers.adam_cosine(3_000, 1e-2, clip=np.inf),
         num_steps=3_000,
         key=getkey(),
         progress=False,

@@ -110,7 +110,7 @@ def test_a_fit_of_a_model_is_resumed(tmp_path):
     )
     fit(Y, 3)
     assert fit(Y, 5).history["step"][-1] == 5
-    with pytest.raises(uivi.ArchiveError, match="belongs to another configuration"):
+    with pytest.raises(uivi.storage.ArchiveError, match="belongs to another configuration"):
         fit(Y + 1, 5)
 
 

@@ -18,9 +18,9 @@ def draws(family, key, num=2_000):
 def test_the_default_family_grows_with_dim(dim, noise_dim, getkey):
     family = presets.default_family(getkey(), dim)
     assert (family.dim, family.noise_dim, family.context_dim) == (dim, noise_dim, 0)
-    full = isinstance(family.conditional, uivi.Affine)
+    full = isinstance(family.conditional, uivi.families.Affine)
     assert full == (dim <= presets.FULL_COVARIANCE_UP_TO)
-    assert full != isinstance(family.conditional, uivi.Warped)
+    assert full != isinstance(family.conditional, uivi.families.Warped)
 
 
 @pytest.mark.parametrize("dim", [3, 201])

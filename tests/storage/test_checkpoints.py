@@ -130,7 +130,7 @@ def replace_format(path):
 def test_fit_refuses_a_bad_checkpoint_and_overwrites_nothing(directory, damage, message):
     damage(Checkpoints(directory, "").newest())
     before = contents(directory)
-    with pytest.raises(uivi.ArchiveError, match=message):
+    with pytest.raises(uivi.storage.ArchiveError, match=message):
         fit(directory)
     assert contents(directory) == before
 
@@ -158,14 +158,14 @@ def scaled(factor):
 )  # fmt: skip
 def test_fit_refuses_the_checkpoint_of_other_settings(directory, changes):
     before = contents(directory)
-    with pytest.raises(uivi.ArchiveError, match="belongs to another configuration"):
+    with pytest.raises(uivi.storage.ArchiveError, match="belongs to another configuration"):
         fit(directory, **changes)
     assert contents(directory) == before
 
 
 def test_fit_refuses_the_checkpoint_of_the_same_code_on_other_data(tmp_path):
     fit(tmp_path, log_density=scaled(1.0), num_steps=2)
-    with pytest.raises(uivi.ArchiveError, match="belongs to another configuration"):
+    with pytest.raises(uivi.storage.ArchiveError, match="belongs to another configuration"):
         fit(tmp_path, log_density=scaled(2.0), num_steps=2)
 
 

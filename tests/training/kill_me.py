@@ -17,13 +17,13 @@ from uivi.storage.checkpoints import Checkpoints
 def main() -> None:
     directory, result = sys.argv[1:]
     Checkpoints.__init__.__kwdefaults__["seconds"] = 0.0
-    conditional = uivi.LinearGaussian(jnp.eye(2), jnp.zeros(2), jnp.ones(2))
-    sampler = uivi.ISIR(8, 1, uivi.Learned(width=16, depth=1))
+    conditional = uivi.families.LinearGaussian(jnp.eye(2), jnp.zeros(2), jnp.ones(2))
+    sampler = uivi.ISIR(8, 1, uivi.reverse.Learned(width=16, depth=1))
     posterior = uivi.fit(
         log_density,
         2,
         key=jax.random.key(0),
-        family=uivi.SemiImplicit(uivi.StandardNormal(2), conditional),
+        family=uivi.SemiImplicit(uivi.families.StandardNormal(2), conditional),
         estimator=uivi.UIVI(num_draws=16, sampler=sampler),
         num_steps=20_000,
         checkpoint=directory,

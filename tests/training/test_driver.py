@@ -59,7 +59,15 @@ class Interrupter(Reporter):
 def test_history_has_full_columns():
     driven = monitored(make_state(), 50)
     assert driven.status == [_types.Status.DONE]
-    columns = {"step", "round", *uivi.Info._fields, "skipped", "seconds", "elbo_lower", "elbo_lower_stderr"}
+    columns = {
+        "step",
+        "round",
+        *uivi.estimators.Info._fields,
+        "skipped",
+        "seconds",
+        "elbo_lower",
+        "elbo_lower_stderr",
+    }
     assert driven.history.keys() == columns
     assert {len(c) for c in driven.history.values()} == {50}
     assert driven.history["step"] == list(range(1, 51))
@@ -71,7 +79,7 @@ def test_history_has_full_columns():
 def test_without_monitors_there_is_no_bound():
     reporter = Interrupter(None)
     driven = run(make_state(), 3, reporter=reporter)
-    assert driven.history.keys() == {"step", "round", *uivi.Info._fields, "skipped", "seconds"}
+    assert driven.history.keys() == {"step", "round", *uivi.estimators.Info._fields, "skipped", "seconds"}
     assert {bound for *_, bound in reporter.told} == {""}
     assert driven.best is None
     assert driven.chosen is driven.state

@@ -286,5 +286,5 @@ def test_default_monitors_are_for_plain_densities():
     (monitor,) = default_monitors(state.family, state.target, 1_000)
     assert isinstance(monitor, ElboMonitor)
     assert monitor.every == 50
-    amortised = uivi.ExplicitGaussian(uivi.MLP.create(jax.random.key(0), 3, 4, width=2))
+    amortised = uivi.ExplicitGaussian(uivi.families.MLP.create(jax.random.key(0), 3, 4, width=2))
     assert default_monitors(amortised, state.target, 1_000) == ()

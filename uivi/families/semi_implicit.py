@@ -15,7 +15,7 @@ from uivi.families.mixing import AbstractMixing
 class SemiImplicit(AbstractFamily):
     """q(z) = ∫ q(z|ε) q(ε) dε (Titsias & Ruiz 2019, eqs. 2 and 3).
 
-    There is no `log_prob(z)`: the marginal is intractable. `uivi.bounds` estimates it from both sides.
+    There is no `log_prob(z)`: the marginal is intractable. `uivi.evaluation.bounds` estimates it from both sides.
     """
 
     mixing: AbstractMixing

@@ -65,7 +65,7 @@ def fit(
         model_args: arguments of a NumPyro model, its data among them.
         model_kwargs: its keyword arguments.
         family: the variational family; by default `uivi.presets.default_family` on the place and scale that
-            `uivi.starting.find_start` finds; from 51 to 200 dimensions on the better of two sets of axes, after
+            `uivi.fitting.starts.search.find_start` finds; from 51 to 200 dimensions on the better of two sets of axes, after
             500 updates on each.
         estimator: `uivi.UIVI(...)`, `uivi.SIVI(...)`, `uivi.Explicit(...)`; by default UIVI with learned i-SIR.
         optimizer: any Optax optimiser; by default Adam, with a cosine decay over `num_steps` or each round.

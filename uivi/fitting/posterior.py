@@ -145,7 +145,7 @@ class Posterior:
         if self._is_amortised:
             raise ValueError(
                 "expected a posterior without context: judge an amortised one on data, with "
-                "uivi.Likelihood()(key, posterior.family, posterior.target, images)"
+                "uivi.evaluation.Likelihood()(key, posterior.family, posterior.target, images)"
             )
         if self._check_result is None:
             if self.target is None or self.estimator is None:
@@ -183,7 +183,7 @@ class Posterior:
         if self._is_amortised:
             return (
                 f"{head}\n  status           {self.status.value}\n"
-                "  amortised        bounds need data: uivi.Likelihood()(key, p.family, p.target, images)"
+                "  amortised        bounds need data: uivi.evaluation.Likelihood()(key, p.family, p.target, images)"
             )
         return f"{head}\n{self.check()}"
 

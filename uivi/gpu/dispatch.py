@@ -5,11 +5,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from uivi import gpu
 from uivi._types import Draw, Scalar
 from uivi.families.conditionals.location_scale import Gaussian
 from uivi.families.mixing import StandardNormal
 from uivi.families.semi_implicit import SemiImplicit
+from uivi.gpu.collapsed import collapsed_misfit, collapsed_moves
+from uivi.gpu.launch import is_available
+from uivi.gpu.moves import fused_moves, misfit
+from uivi.gpu.types import Adaptation, CollapsedInputs, MoveInputs, Moves
 
 
 def is_chosen(wanted: bool | None, family: SemiImplicit) -> bool:  # noqa: FBT001
@@ -30,17 +33,17 @@ def _obstacle(family: SemiImplicit) -> str:
     net = conditional.net
     if len(net.layers) != 3 or net.skip is not None or net.activation is not jax.nn.relu:
         return "its network has not two hidden ReLU layers without a skip connection"
-    if _takes_collapsed(conditional) and (misfit := gpu.collapsed_misfit(net.noise_dim, _width(conditional))):
+    if _takes_collapsed(conditional) and (misfit := collapsed_misfit(net.noise_dim, _width(conditional))):
         return misfit
     if net.layers[0].weight.dtype != jnp.float32:
         return f"its weights are {net.layers[0].weight.dtype}, not float32"
-    return "" if gpu.is_available() else "the kernel needs a Hopper GPU and the packages of uivi[gpu]"
+    return "" if is_available() else "the kernel needs a Hopper GPU and the packages of uivi[gpu]"
 
 
 def _takes_collapsed(conditional: Gaussian) -> bool:
     """Whether chains take the kernel of collapsed densities: z is large, or too large for the other kernel."""
     net = conditional.net
-    return conditional.is_collapsed or bool(gpu.misfit(net.noise_dim, net.out_dim, _width(conditional)))
+    return conditional.is_collapsed or bool(misfit(net.noise_dim, net.out_dim, _width(conditional)))
 
 
 def _width(conditional: Gaussian) -> int:
@@ -73,8 +76,8 @@ class Chains(eqx.Module):
         uniforms: Float[Array, "N T"],
         step: Scalar,
         num_leapfrog: int,
-        adaptation: gpu.Adaptation | None,
-    ) -> gpu.Moves:
+        adaptation: Adaptation | None,
+    ) -> Moves:
         """T moves."""
         first, second, _ = self.conditional.net.layers
         common = {
@@ -88,16 +91,16 @@ class Chains(eqx.Module):
             "b2": second.bias,
         }
         if _takes_collapsed(self.conditional):
-            return gpu.collapsed_moves(self._collapsed(common), num_leapfrog, adaptation)
-        return gpu.fused_moves(self._whole(common), num_leapfrog, adaptation)
+            return collapsed_moves(self._collapsed(common), num_leapfrog, adaptation)
+        return fused_moves(self._whole(common), num_leapfrog, adaptation)
 
-    def _whole(self, common: dict[str, Array]) -> gpu.MoveInputs:
+    def _whole(self, common: dict[str, Array]) -> MoveInputs:
         last = self.conditional.net.layers[-1]
         centre = self.draws.z - last.bias[None]
         precision = 1 / self.conditional.scale() ** 2
-        return gpu.MoveInputs(**common, w3=last.weight, centre=centre, precision=precision)
+        return MoveInputs(**common, w3=last.weight, centre=centre, precision=precision)
 
-    def _collapsed(self, common: dict[str, Array]) -> gpu.CollapsedInputs:
+    def _collapsed(self, common: dict[str, Array]) -> CollapsedInputs:
         def one(z, features):
             density = self.conditional.collapsed(z, features)
             return (density.origin, density.slope), density.gram
@@ -105,4 +108,4 @@ class Chains(eqx.Module):
         # The Gram matrix is that of all chains.
         made, gram = jax.vmap(one, out_axes=(0, None))(self.draws.z, self.features)
         origin, slope = made
-        return gpu.CollapsedInputs(**common, origin=origin, slope=slope, gram=gram)
+        return CollapsedInputs(**common, origin=origin, slope=slope, gram=gram)

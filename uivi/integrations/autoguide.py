@@ -99,7 +99,7 @@ class AutoUIVI(AutoContinuous):
         return posterior()
 
     def get_family(self, params: dict[str, Array]) -> SemiImplicit:
-        """The fitted family, for `uivi.bounds` and friends."""
+        """The fitted family, for `uivi.evaluation.bounds` and friends."""
         return self.get_posterior(params).family
 
 
@@ -133,7 +133,7 @@ class SemiImplicitDistribution(dist.Distribution):
         if not intermediates:
             raise ValueError(
                 "expected a draw of the guide itself: the log density of other points is intractable; "
-                "uivi.bounds has bounds of it"
+                "uivi.evaluation.bounds has bounds of it"
             )
         shape = value.shape[:-1]
         eps, seeds = (x.reshape(-1, *x.shape[len(shape) :]) for x in intermediates)

@@ -46,7 +46,7 @@ class UIVIInfo(NamedTuple):
     """What one step says of itself. There is no ELBO in it: `posterior(...).check()` has bounds.
 
     Attributes:
-        mean: over the draws of the step, see `uivi.Info`.
+        mean: over the draws of the step, see `uivi.estimators.Info`.
         skipped: whether the gradient was not finite, so that the step changed nothing.
     """
 
@@ -66,7 +66,7 @@ def as_vi_algorithm(
     `init(position, rng_key=None)`, `step(rng_key, state)` and `sample(rng_key, state, num_samples)` are pure:
     they can be compiled, mapped and scanned. `init` starts q near N(position, I); nothing is searched for, so
     give a position and units in which the posterior has the order of one, or a `family` of your own:
-    `uivi.presets.default_family(key, dim, start=uivi.starting.find_start(...))`.
+    `uivi.presets.default_family(key, dim, start=uivi.fitting.starts.search.find_start(...))`.
 
     Args:
         logdensity_fn: of one position, any pytree of float arrays.
@@ -80,7 +80,7 @@ def as_vi_algorithm(
 
     Examples:
         >>> import jax, jax.numpy as jnp, optax, uivi
-        >>> algorithm = uivi.as_vi_algorithm(lambda p: -0.5 * jnp.sum(p["z"] ** 2), optax.adam(1e-3))
+        >>> algorithm = uivi.integrations.blackjax.as_vi_algorithm(lambda p: -0.5 * jnp.sum(p["z"] ** 2), optax.adam(1e-3))
         >>> state = algorithm.init({"z": jnp.ones(2)})
         >>> state, infos = jax.lax.scan(
         ...     lambda state, key: algorithm.step(key, state), state, jax.random.split(jax.random.key(0), 10))

@@ -1,5 +1,6 @@
 """Samplers of the reverse conditional q(ε|z)."""
 
+from uivi._types import Draw, ReverseDraws, ReverseInfo
 from uivi.reverse.base import AbstractReverseSampler, Reversed, jump, sample_reverse
 from uivi.reverse.blackjax import BlackJAX
 from uivi.reverse.compose import Compose
@@ -20,12 +21,15 @@ __all__ = [
     "AuthorsRule",
     "BlackJAX",
     "Compose",
+    "Draw",
     "Exact",
     "FittedProposal",
     "FixedStep",
     "FromMixing",
     "Importance",
     "Learned",
+    "ReverseDraws",
+    "ReverseInfo",
     "Reversed",
     "jump",
     "sample_reverse",

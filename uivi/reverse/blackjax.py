@@ -33,7 +33,7 @@ class BlackJAX(AbstractReverseSampler):
         num_draws: transitions kept.
         step_size: how the step size starts and adapts.
         acceptance: reads the acceptance probability from the info of a transition; for kernels that always
-            move (slices) `lambda info: 1.0`, with `uivi.FixedStep`.
+            move (slices) `lambda info: 1.0`, with `uivi.reverse.FixedStep`.
     """
 
     algorithm: Callable = eqx.field(static=True)

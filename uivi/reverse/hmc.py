@@ -30,7 +30,7 @@ class HMC(AbstractReverseSampler):
     The gradient at the end point is reused, so `(num_burnin + num_draws) * num_leapfrog + 1` gradients a
     chain (51 for the paper's 10 x 5). Identity mass, fixed trajectory length.
 
-    On a GPU that has it, one kernel runs the whole chain where the conditional fits (see `uivi.kernels`);
+    On a GPU that has it, one kernel runs the whole chain where the conditional fits (see `uivi.gpu`);
     `is_fused` forces it on or off.
     """
 

@@ -31,7 +31,7 @@ class LogScale(AbstractScale):
 class RawScale(AbstractScale):
     """The standard deviation itself, as the authors' code keeps it (initially 0.5).
 
-    Its floor of 1e-5 is held by `uivi.optim.paper_rmsprop`; use `LogScale` with other optimisers.
+    Its floor of 1e-5 is held by `uivi.training.optimisers.paper_rmsprop`; use `LogScale` with other optimisers.
     """
 
     value: Float[Array, "D"]
