@@ -1,6 +1,12 @@
 """Targets: what a family is fitted to."""
 
-from uivi.targets.base import AbstractGlobalTarget, AbstractSamplable, AbstractTarget, log_density_at
+from uivi.targets.base import (
+    AbstractGlobalTarget,
+    AbstractSamplable,
+    AbstractSingleSiteTarget,
+    AbstractTarget,
+    log_density_at,
+)
 from uivi.targets.density import Density
 from uivi.targets.minibatched import AbstractRowModel, Anchored, Minibatched
 from uivi.targets.model import AbstractModel, AbstractModelTarget, ModelTarget
@@ -15,6 +21,7 @@ __all__ = [
     "AbstractModel",
     "AbstractRowModel",
     "AbstractSamplable",
+    "AbstractSingleSiteTarget",
     "AbstractTarget",
     "Anchored",
     "Banana",

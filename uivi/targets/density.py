@@ -10,9 +10,14 @@ from uivi.targets.base import AbstractGlobalTarget
 
 
 class Density(AbstractGlobalTarget):
-    """The posterior given by `log_density(z)`, a JAX function of a vector of size `size`."""
+    """The posterior given by a JAX function.
 
-    log_density: Callable[[Latent], Scalar] = eqx.field(static=True)
+    Attributes:
+        function: maps a vector of size `size` to its unnormalised log density.
+        size: size of the latent vector, D.
+    """
+
+    function: Callable[[Latent], Scalar] = eqx.field(static=True)
     size: int = eqx.field(static=True)
 
     def __check_init__(self):
@@ -20,10 +25,10 @@ class Density(AbstractGlobalTarget):
 
     @property
     def dim(self) -> int:
-        """D."""
+        """Size of the latent vector, D."""
         return self.size
 
     def log_joint(self, z: Latent, site: tuple) -> Scalar:
-        """The user's log density."""
+        """Returns the user's log density."""
         del site
-        return self.log_density(z)
+        return self.function(z)

@@ -11,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
 from uivi._types import Key, Latent, Scalar
-from uivi.targets.base import AbstractGlobalTarget, AbstractTarget
+from uivi.targets.base import AbstractGlobalTarget, AbstractSingleSiteTarget
 
 Named = dict[str, Any]
 """Arrays by the names of a model's variables."""
@@ -59,7 +59,7 @@ class AbstractModel:
         raise NotImplementedError
 
 
-class AbstractModelTarget(AbstractTarget):
+class AbstractModelTarget(AbstractSingleSiteTarget):
     """The posterior of a model on its unconstrained space."""
 
     model: eqx.AbstractVar[AbstractModel]

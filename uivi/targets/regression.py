@@ -8,13 +8,13 @@ from jaxtyping import Array, Float, Int
 
 from uivi import _checks
 from uivi._types import Key, Latent, Scalar
-from uivi.targets.base import AbstractTarget
+from uivi.targets.base import AbstractSingleSiteTarget
 from uivi.targets.rows import Rows, check_batch_size, minibatch
 
 LabelledRows = tuple[Float[Array, "R F"], Int[Array, "R"]]
 
 
-class SoftmaxRegression(AbstractTarget):
+class SoftmaxRegression(AbstractSingleSiteTarget):
     """p(z) Π_n p(y_n|x_n, z) with p(y=k|x, z) ∝ exp(x·z_k + z_0k) and z ~ N(0, I).
 
     z holds the (F + 1) × K matrix of weights, row by row, the biases last. One site: the minibatch, whose
