@@ -40,23 +40,46 @@ def _vae():
     return BernoulliVAE(MLP.create(jax.random.key(0), 2, 3, width=4), Rows.create(images), 2)
 
 
-class TwoNames(AbstractModel):
-    """N(0, I) on a vector and a number."""
+class AbstractUnobserved(AbstractModel):
+    """A vector and a number without transforms or observations."""
 
     example = {"a": jnp.zeros(1), "b": jnp.zeros(())}  # noqa: RUF012
 
+    def constrain(self, unconstrained):
+        return unconstrained
+
+    def start(self, key):
+        return self.example
+
+    def log_likelihood(self, draws):
+        return {}
+
+    def predict(self, key, draws, *args, **kwargs):
+        return {}
+
+    def observed(self):
+        return {}
+
+
+def standard_normal(unconstrained):
+    return -0.5 * (unconstrained["a"][0] ** 2 + unconstrained["b"] ** 2) - jnp.log(2 * jnp.pi)
+
+
+class TwoNames(AbstractUnobserved):
+    """N(0, I) on a vector and a number."""
+
     def log_density(self, unconstrained):
-        return -0.5 * (unconstrained["a"][0] ** 2 + unconstrained["b"] ** 2) - jnp.log(2 * jnp.pi)
+        return standard_normal(unconstrained)
 
 
-class Rowed(AbstractRowModel):
+class Rowed(AbstractUnobserved, AbstractRowModel):
     """z ~ N(0, I) in the plane, rows that add up."""
-
-    example = TwoNames.example
-    log_prior = TwoNames.log_density
 
     def __init__(self, x):
         self.data = {"x": x}
+
+    def log_prior(self, unconstrained):
+        return standard_normal(unconstrained)
 
     def log_likelihood_of(self, unconstrained, rows):
         return jnp.sum(rows["x"] * unconstrained["a"][0] + jnp.sin(unconstrained["b"]))

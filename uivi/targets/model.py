@@ -1,5 +1,6 @@
 """A model of a probabilistic programming library as a target."""
 
+import abc
 from collections.abc import Callable
 from typing import Any
 
@@ -17,15 +18,15 @@ Named = dict[str, Any]
 """Arrays by the names of a model's variables."""
 
 
-class AbstractModel:
-    """What a library knows of one model and its data; `ModelTarget` makes a target of it.
+class AbstractModel(abc.ABC):
+    """A model of another library together with its data. `ModelTarget` turns it into a target.
 
     Attributes:
-        title: what the model is, for people.
-        example: zeros of one draw in the unconstrained space, by name.
-        dims: names of the axes of a variable, where the model has them.
-        coords: labels along such axes.
-        constants: data that the model holds beside its observations, by name.
+        title: human-readable name of the model.
+        example: one draw in the unconstrained space, all zeros, by name.
+        dims: names of the axes of each variable that has named axes.
+        coords: labels along the named axes.
+        constants: data the model holds besides its observations, by name.
     """
 
     title: str
@@ -34,29 +35,32 @@ class AbstractModel:
     coords: dict[str, Any]
     constants: dict[str, np.ndarray]
 
+    @abc.abstractmethod
     def log_density(self, unconstrained: Named) -> Scalar:
-        """Log p(x, z) with the Jacobians of the transforms."""
-        raise NotImplementedError
+        """Returns log p(x, z), including the log Jacobians of the transforms."""
 
+    @abc.abstractmethod
     def constrain(self, unconstrained: Named) -> Named:
-        """One draw as the model's variables, those that it computes from others included."""
-        raise NotImplementedError
+        """Returns one draw as the model's variables, including those computed from others."""
 
+    @abc.abstractmethod
     def start(self, key: Key) -> Named:
-        """A place in the unconstrained space where log density and gradient are finite."""
-        raise NotImplementedError
+        """Returns a random point of the unconstrained space with finite log density and gradient."""
 
+    @abc.abstractmethod
     def log_likelihood(self, draws: Named) -> dict[str, np.ndarray]:
-        """Log p of every observation at every draw (leading axis), by observed variable."""
-        raise NotImplementedError
+        """Returns log p of every observation at every draw (leading axis), by observed variable."""
 
+    @abc.abstractmethod
     def predict(self, key: Key, draws: Named, *args: Any, **kwargs: Any) -> dict[str, np.ndarray]:
-        """New observations at every draw (leading axis); other arguments for the model, or its own."""
-        raise NotImplementedError
+        """Draws new observations at every draw (leading axis).
 
+        The model is called with `args` and `kwargs` if there are any, otherwise with its own arguments.
+        """
+
+    @abc.abstractmethod
     def observed(self) -> dict[str, np.ndarray]:
-        """The data, by observed variable."""
-        raise NotImplementedError
+        """Returns the data, by observed variable."""
 
 
 class AbstractModelTarget(AbstractSingleSiteTarget):
@@ -66,30 +70,34 @@ class AbstractModelTarget(AbstractSingleSiteTarget):
 
     @property
     def dim(self) -> int:
-        """D, of the unconstrained space."""
+        """Size of the latent vector in the unconstrained space, D."""
         return sum(x.size for x in jax.tree.leaves(self.model.example))
 
     def unflatten(self, z: Latent) -> PyTree:
-        """Z by name, unconstrained."""
+        """Returns the unconstrained variables of z, by name."""
         return ravel_pytree(self.model.example)[1](z)
 
     def constrain(self, z: Latent) -> Named:
-        """Z by name, constrained."""
+        """Returns the constrained variables of z, by name."""
         return self.model.constrain(self.unflatten(z))
 
+    @abc.abstractmethod
     def rough(self, key: Key) -> Callable[[Latent], Scalar] | None:
-        """A cheaper stand-in for `log_density`, good enough to look for a start; None if there is no need."""
-        del key
+        """Returns a cheap estimate of `log_density` for the search of a start, or None to use `log_density`."""
 
     def identity(self) -> list[str]:
-        """What tells it from other posteriors, also in the next process: shapes, and log p at two places."""
+        """Returns strings that identify the posterior across processes: shapes, and log p at two points.
+
+        A resumed fit compares them to refuse the checkpoint of another model. Log p keeps four digits, so that
+        rounding on another device rarely matters.
+        """
         shapes = [f"{name}{list(value.shape)}" for name, value in self.model.example.items()]
         first = jnp.arange(self.dim, dtype=jnp.zeros(()).dtype)
         values = jax.vmap(self.log_density)(jnp.stack([jnp.sin(first), jnp.cos(first)]))
         return [*shapes, *(f"{value:.4g}" for value in values.tolist())]
 
     def coordinate(self, index: int) -> str:
-        """The name of one coordinate of z, such as "theta[3]"."""
+        """Returns the name of one coordinate of z, such as "theta[3]"."""
         for name, value in self.model.example.items():
             if index < value.size:
                 place = ", ".join(str(i) for i in np.unravel_index(index, value.shape))
@@ -99,11 +107,15 @@ class AbstractModelTarget(AbstractSingleSiteTarget):
 
 
 class ModelTarget(AbstractModelTarget, AbstractGlobalTarget):
-    """A model on all its data at once."""
+    """The posterior of a model, evaluated on all its data at every update."""
 
     model: AbstractModel = eqx.field(static=True)
 
     def log_joint(self, z: Latent, site: tuple) -> Scalar:
-        """The model's."""
+        """Returns the model's log density."""
         del site
         return self.model.log_density(self.unflatten(z))
+
+    def rough(self, key: Key) -> None:
+        """Returns None: the start is searched for on all the data."""
+        del key
