@@ -1,5 +1,6 @@
 """HMC by the fused kernel gives the same chains as plain HMC; test_kernels.py tests the kernel itself."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,8 +9,9 @@ import pytest
 import uivi
 from tests.helpers import draw_pairs
 from uivi import gpu
-from uivi.families import Gaussian, LogScale, RawScale, SemiImplicit, StandardNormal
-from uivi.networks import MLP
+from uivi.families import Gaussian, Laplace, LogScale, RawScale, SemiImplicit, StandardNormal
+from uivi.gpu import dispatch
+from uivi.networks import MLP, Linear
 from uivi.reverse import HMC, AdaptBetween, AuthorsRule
 from uivi.reverse.base import sample_reverse
 from uivi.targets import Banana
@@ -28,9 +30,9 @@ def make_family(key, activation=jax.nn.relu, *, dim=2, **sizes):
 @pytest.fixture
 def pretend(monkeypatch):
     """A GPU whose kernel is the plain reference."""
-    monkeypatch.setattr(kernels, "is_available", lambda: True)
-    monkeypatch.setattr(kernels, "fused_moves", gpu.reference_moves)
-    monkeypatch.setattr(kernels, "collapsed_moves", gpu.reference_moves)
+    monkeypatch.setattr(dispatch, "is_available", lambda: True)
+    monkeypatch.setattr(dispatch, "fused_moves", gpu.reference_moves)
+    monkeypatch.setattr(dispatch, "collapsed_moves", gpu.reference_moves)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +65,7 @@ def test_the_papers_regression_is_collapsed_and_runs_by_the_kernel(pretend, monk
         shapes.append((type(inputs), inputs.gram.shape, inputs.slope.shape))
         return gpu.reference_moves(inputs, *options)
 
-    monkeypatch.setattr(kernels, "collapsed_moves", moves)
+    monkeypatch.setattr(dispatch, "collapsed_moves", moves)
     family = uivi.presets.regression.paper_family(getkey(), 7850)
     pairs, key = draw_pairs(getkey(), family, 1), getkey()
     run = lambda is_fused: jax.eval_shape(
@@ -88,9 +90,25 @@ def paper_like(key, noise_dim):
     return SemiImplicit(StandardNormal(noise_dim), Gaussian(net, RawScale.create(40)))
 
 
+def laplace(key):
+    family = make_family(key)
+    return SemiImplicit(family.mixing, Laplace(family.conditional.net, family.conditional.scale))
+
+
+def uneven(key):
+    """Hidden layers of 9 and 5 units."""
+    family = make_family(key)
+    first, second, last = family.conditional.net.layers
+    layers = (first, Linear(second.weight[:5], second.bias[:5]), Linear(last.weight[:, :5], last.bias))
+    return eqx.tree_at(lambda f: f.conditional.net.layers, family, layers)
+
+
 OBSTACLES = {
-    "tanh": (lambda k: make_family(k, jnp.tanh), "two hidden ReLU layers"),
-    "deep": (lambda k: make_family(k, depth=3), "two hidden ReLU layers"),
+    "tanh": (lambda k: make_family(k, jnp.tanh), "exactly two hidden ReLU layers, without a skip"),
+    "deep": (lambda k: make_family(k, depth=3), "exactly two hidden ReLU layers, without a skip"),
+    "skip": (lambda k: make_family(k, skip=jnp.eye(2, 3)), "exactly two hidden ReLU layers, without a skip"),
+    "uneven": (uneven, "different widths, 9 and 5"),
+    "Laplace": (laplace, "not a Gaussian conditional with standard normal noise"),
     "wide noise": (lambda k: paper_like(k, 129), "expected E of at most 128"),
     "wide": (lambda k: make_family(k, width=300), "at most 256"),
 }

@@ -1,4 +1,22 @@
-"""Which reverse chains a fused kernel can run, and how their conditional is handed to it."""
+"""When `HMC` runs on a fused GPU kernel, and on which one. No other module decides this.
+
+`is_chosen` goes through these conditions in order. The kernel runs if all hold:
+
+1. `HMC.is_fused` is not False. With None, an unmet condition below means plain HMC; with True, it is an error.
+2. The family is a `SemiImplicit` with a `Gaussian` conditional and `StandardNormal` noise.
+3. The network has exactly two hidden ReLU layers, of one width, without a skip connection. A context is fine:
+   it is folded into the first bias.
+4. The network is small enough, with H units a layer, E noise dimensions and D latent dimensions. There are
+   two kernels, and the first one that takes the family runs:
+
+   - `fused_moves`, if D < 4 H (the conditional is not collapsed), H <= 256, E and D <= 64 (16 if H > 128);
+   - `collapsed_moves`, for any D, if H <= 256 and E <= 128.
+
+5. The weights are float32.
+6. The process has a Hopper GPU (H100, H200), Triton and jax-triton: `pip install 'uivi[gpu]'`.
+
+`Chains` then turns the family into the arrays that the chosen kernel takes.
+"""
 
 import equinox as eqx
 import jax
@@ -15,33 +33,47 @@ from uivi.gpu.moves import fused_moves, misfit
 from uivi.gpu.types import Adaptation, CollapsedInputs, MoveInputs, Moves
 
 
-def is_chosen(wanted: bool | None, family: SemiImplicit) -> bool:  # noqa: FBT001
-    """Whether to use a kernel: where it can be used, unless it is forced on (an error if not) or off."""
+def is_chosen(family: SemiImplicit, *, wanted: bool | None) -> bool:
+    """Whether chains of this family run on a fused kernel.
+
+    Args:
+        family: the family whose reverse conditional the chains explore.
+        wanted: `HMC.is_fused`. None uses a kernel wherever one can run, True insists on one, False forbids it.
+
+    Raises:
+        ValueError: if `wanted` is True and no kernel can run here. The message has the reason.
+    """
     if wanted is False:
         return False
     reason = _obstacle(family)
     if reason and wanted:
-        raise ValueError(f"expected chains that the fused kernel can run, but {reason}: use is_fused=None")
+        raise ValueError(
+            f"expected a family that a fused kernel can run, but {reason}: set is_fused=None to fall back to "
+            "plain HMC"
+        )
     return not reason
 
 
 def _obstacle(family: SemiImplicit) -> str:
-    """Why no kernel can run chains of this family here; empty if it can."""
+    """Returns why no kernel can run chains of this family here, or an empty string if one can."""
     conditional = family.conditional
     if not isinstance(conditional, Gaussian) or not isinstance(family.mixing, StandardNormal):
-        return "the family is not a Gaussian conditional of standard normal noise"
+        return "the family is not a Gaussian conditional with standard normal noise"
     net = conditional.net
     if len(net.layers) != 3 or net.skip is not None or net.activation is not jax.nn.relu:
-        return "its network has not two hidden ReLU layers without a skip connection"
+        return "its network does not have exactly two hidden ReLU layers, without a skip connection"
+    rows, columns = net.layers[1].weight.shape
+    if rows != columns:
+        return f"its hidden layers have different widths, {columns} and {rows}"
     if _takes_collapsed(conditional) and (misfit := collapsed_misfit(net.noise_dim, _width(conditional))):
-        return misfit
+        return f"its network is too large ({misfit})"
     if net.layers[0].weight.dtype != jnp.float32:
         return f"its weights are {net.layers[0].weight.dtype}, not float32"
-    return "" if is_available() else "the kernel needs a Hopper GPU and the packages of uivi[gpu]"
+    return "" if is_available() else "the kernel needs a Hopper GPU and pip install 'uivi[gpu]'"
 
 
 def _takes_collapsed(conditional: Gaussian) -> bool:
-    """Whether chains take the kernel of collapsed densities: z is large, or too large for the other kernel."""
+    """Whether chains take `collapsed_moves`: z is large, or the network is too large for `fused_moves`."""
     net = conditional.net
     return conditional.is_collapsed or bool(misfit(net.noise_dim, net.out_dim, _width(conditional)))
 
@@ -51,7 +83,14 @@ def _width(conditional: Gaussian) -> int:
 
 
 class Chains(eqx.Module):
-    """N chains of one family, each at its start, and the density that each explores."""
+    """N chains of one family, each at its start, and the density that each explores.
+
+    Attributes:
+        draws: the pairs (z, ε) of the chains; a chain explores q(ε|z) from its ε.
+        first_bias: bias of the first layer, with the context folded in.
+        features: last hidden layer at each start.
+        conditional: q(z|ε).
+    """
 
     draws: Draw
     first_bias: Float[Array, "N H"]
@@ -60,7 +99,7 @@ class Chains(eqx.Module):
 
     @classmethod
     def create(cls, family: SemiImplicit, draws: Draw, contexts: Array | None) -> "Chains":
-        """Compute once what does not change along a chain."""
+        """Computes once what does not change along a chain."""
         conditional = family.conditional
         assert isinstance(conditional, Gaussian)
 
@@ -72,13 +111,22 @@ class Chains(eqx.Module):
 
     def move(
         self,
+        *,
         momenta: Float[Array, "N T E"],
         uniforms: Float[Array, "N T"],
         step: Scalar,
         num_leapfrog: int,
         adaptation: Adaptation | None,
     ) -> Moves:
-        """T moves."""
+        """Runs T moves of all chains in one launch.
+
+        Args:
+            momenta: standard normal draws.
+            uniforms: uniform draws on [0, 1).
+            step: step size of the first move.
+            num_leapfrog: leapfrog steps in a move.
+            adaptation: how the step size changes after the first moves, or None.
+        """
         first, second, _ = self.conditional.net.layers
         common = {
             "eps": self.draws.eps,
@@ -95,17 +143,20 @@ class Chains(eqx.Module):
         return fused_moves(self._whole(common), num_leapfrog, adaptation)
 
     def _whole(self, common: dict[str, Array]) -> MoveInputs:
+        """Returns the inputs of `fused_moves`, which evaluates all outputs of the network."""
         last = self.conditional.net.layers[-1]
         centre = self.draws.z - last.bias[None]
         precision = 1 / self.conditional.scale() ** 2
         return MoveInputs(**common, w3=last.weight, centre=centre, precision=precision)
 
     def _collapsed(self, common: dict[str, Array]) -> CollapsedInputs:
+        """Returns the inputs of `collapsed_moves`, which sees z through a quadratic form in the features."""
+
         def one(z, features):
             density = self.conditional.collapsed(z, features)
             return (density.origin, density.slope), density.gram
 
-        # The Gram matrix is that of all chains.
+        # All chains have one Gram matrix: unbatched, it stays one array that the kernel reads for all of them.
         made, gram = jax.vmap(one, out_axes=(0, None))(self.draws.z, self.features)
         origin, slope = made
         return CollapsedInputs(**common, origin=origin, slope=slope, gram=gram)

@@ -80,14 +80,20 @@ class HMC(AbstractReverseSampler):
         self, keys: Array, family: SemiImplicit, draws: Draw, contexts: Array | None, state: Scalar
     ) -> tuple[ReverseDraws, ReverseInfo, tuple[Array, Array]]:
         """All chains, by one kernel of the GPU if it can."""
-        if not fused.is_chosen(self.is_fused, family):
+        if not fused.is_chosen(family, wanted=self.is_fused):
             return super().kernels(keys, family, draws, contexts, state)
         total = self.num_burnin + self.num_draws
         move_keys = jax.vmap(lambda key: jax.random.split(key, total))(keys)
         momenta, uniforms = jax.vmap(jax.vmap(lambda key: _noise(key, draws.eps[0])))(move_keys)
         chains = fused.Chains.create(family, draws, contexts)
         adaptation = self.step_size.adaptation(self.num_burnin)
-        moves = chains.move(momenta, uniforms, state, self.num_leapfrog, adaptation)
+        moves = chains.move(
+            momenta=momenta,
+            uniforms=uniforms,
+            step=state,
+            num_leapfrog=self.num_leapfrog,
+            adaptation=adaptation,
+        )
         step_size = moves.step[-1].astype(state.dtype)
         eps = jnp.swapaxes(moves.eps[self.num_burnin :], 0, 1)
         weights = jnp.broadcast_to(uniform_log_weights(self.num_draws, eps.dtype), eps.shape[:2])
