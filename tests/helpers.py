@@ -12,6 +12,7 @@ from uivi._types import Draw
 from uivi.families import LinearGaussian, SemiImplicit, StandardNormal
 from uivi.reverse import sample_reverse
 from uivi.targets import Density
+from uivi.trainable import trained
 
 FAILURE_RATE = 1e-5
 """Probability that a correct program fails one statistical assertion (keys are fixed, so it is decided
@@ -114,7 +115,7 @@ def exact_gradient(objective, conditional: LinearGaussian):
 
 def flat(tree):
     """All inexact leaves in one vector."""
-    leaves = jax.tree.leaves(eqx.filter(tree, eqx.is_inexact_array))
+    leaves = jax.tree.leaves(trained(tree))
     return jnp.concatenate([jnp.ravel(leaf) for leaf in leaves])
 
 

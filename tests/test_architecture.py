@@ -24,7 +24,7 @@ MAX_LINES = 300
 # A module imports from its own layer and from those above it in this table. A new module or folder of
 # uivi/ needs an entry here. "__init__" is the public package itself (`import uivi`).
 LAYERS = (
-    {"_types", "_checks", "_jax", "networks"},
+    {"_types", "_checks", "_jax", "_leapfrog", "networks", "trainable"},
     {"targets", "families"},
     {"gpu", "storage", "datasets"},
     {"reverse"},

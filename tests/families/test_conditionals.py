@@ -10,6 +10,7 @@ import scipy.stats
 from tests.families.table import CONDITIONALS, NOISE_DIM, net
 from tests.helpers import FAILURE_RATE, assert_mean, assert_not_mean, flat
 from uivi.families import Affine, Gaussian, LogScale, NetGaussian
+from uivi.trainable import partition_trained
 
 EPS = np.array([0.6, -0.9])
 CASES = [
@@ -62,7 +63,7 @@ def objective(z):
 
 
 def split_parameters(conditional):
-    trained, static = eqx.partition(conditional, eqx.is_inexact_array)
+    trained, static = partition_trained(conditional)
     return trained, lambda trained: eqx.combine(trained, static)
 
 

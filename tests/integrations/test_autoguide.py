@@ -17,6 +17,7 @@ from uivi._jax import ordinary_promotion
 from uivi.families import LinearGaussian
 from uivi.integrations.autoguide import AutoUIVI
 from uivi.reverse import ISIR, Exact, FromMixing
+from uivi.trainable import trained
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +51,7 @@ def exact_loss(flat, unflatten, static) -> jax.Array:
     return 0.5 * (jnp.trace(precision @ eps_cov) + gap @ precision @ gap - 2 + log_det)
 
 
-NUM_PARAMETERS = ravel_pytree(eqx.filter(family(), eqx.is_inexact_array))[0].size
+NUM_PARAMETERS = ravel_pytree(trained(family()))[0].size
 SAMPLERS = {"exact": Exact(), "i-SIR": ISIR(proposal=FromMixing()), "learned": ISIR()}
 
 

@@ -98,7 +98,7 @@ def test_sites_are_rows_of_the_data():
 def test_pixels_are_divided_as_they_are_used():
     pixels = np.arange(0, 240, 20, dtype=np.uint8).reshape(4, 3)
     target = SoftmaxRegression.create(pixels, np.arange(4), num_classes=CLASSES, batch_size=2, divisor=255.0)
-    assert target.features.stored.dtype == jnp.uint8
+    assert target.features[0].dtype == jnp.uint8
     z = draw_weights()
     expected = direct_log_density(pixels / np.float32(255), np.arange(4), z)[0]
     np.testing.assert_allclose(target.log_density(z), expected, rtol=1e-5)
@@ -183,8 +183,8 @@ def test_a_fit_trains_the_decoder_and_leaves_the_images(name):
     for x, y in zip(before, after, strict=True):
         assert np.all(np.isfinite(y))
         assert np.any(x != y)
-    assert fitted.images.stored.dtype == jnp.uint8
-    assert np.asarray(fitted.images.stored).tobytes() == IMAGES.tobytes()
+    assert fitted.images[0].dtype == jnp.uint8
+    assert np.asarray(fitted.images[:]).tobytes() == IMAGES.tobytes()
     assert fitted.images.count == 6
     # No optimiser state for the images either.
     assert IMAGES.shape not in {

@@ -8,9 +8,10 @@ import pytest
 import scipy.stats
 
 from tests.helpers import FAILURE_RATE, assert_mean, z_threshold
-from uivi.storage.checkpoints import Checkpoints
 from uivi.targets import Rows, minibatch
 from uivi.targets import rows as data
+from uivi.targets.rows import split_data
+from uivi.trainable import NonTrainable, trained
 from uivi.training.update import all_finite
 
 AWKWARD = np.array([[0.1, -0.0], [1e-40, 3.4e38], [np.pi, -1e-20], [1.0, 2.0]], np.float32)
@@ -32,20 +33,20 @@ def test_integers_stay_integers(dtype):
     values = np.arange(6, dtype=dtype).reshape(3, 2)
     rows = Rows.create(values)
     assert jnp.issubdtype(rows[0].dtype, jnp.integer)
-    assert rows.stored.dtype == jax.dtypes.canonicalize_dtype(dtype)
+    assert rows[0].dtype == jax.dtypes.canonicalize_dtype(dtype)
     np.testing.assert_array_equal(rows[np.arange(3)], values)
 
 
 @pytest.mark.parametrize("values", [AWKWARD, np.zeros((2, 3), np.uint8)], ids=["float", "integer"])
 def test_rows_are_not_trained(values):
-    assert not jax.tree.leaves(eqx.filter(Rows.create(values), eqx.is_inexact_array))
+    assert not jax.tree.leaves(trained(Rows.create(values)))
     assert all_finite(Rows.create(values))
 
 
 @pytest.mark.parametrize("values", [AWKWARD, np.arange(4)], ids=["float", "integer"])
 def test_padding_comes_last_and_is_not_counted(values):
     rows = Rows.create(values, 6)
-    assert rows.stored.shape == (6, *values.shape[1:])
+    assert rows.shape == (6, *values.shape[1:])
     assert rows.count == 4
     assert not np.any(rows[np.arange(4, 6)])
     np.testing.assert_array_equal(rows[np.arange(4)], values)
@@ -67,19 +68,19 @@ def test_bad_rows(values, pad_to, message):
         Rows.create(values, pad_to)
 
 
-def test_checkpoints_leave_rows_out(tmp_path):
-    """The data are those of the template; the rest comes from the file."""
-    checkpoints = Checkpoints(tmp_path, "f")
-    state = {"weight": jnp.arange(3.0), "rows": Rows.create(np.arange(10_000))}
-    checkpoints.save(state, 1, {})
-    newest = checkpoints.newest()
-    assert newest is not None
-    assert newest.stat().st_size < 5_000
-    template = {"weight": jnp.zeros(3), "rows": Rows.create(np.arange(10_000))}
-    restored = checkpoints.restore(template)
-    assert restored is not None
-    np.testing.assert_array_equal(restored[0]["weight"], state["weight"])
-    assert restored[0]["rows"].stored is template["rows"].stored
+def test_data_are_split_from_what_belongs_to_a_fit():
+    state = {
+        "weight": jnp.arange(3.0),
+        "constant": NonTrainable(jnp.ones(2)),
+        "rows": Rows.create(np.arange(9)),
+    }
+    fitted, rest = split_data(state)
+    assert [x.shape for x in jax.tree.leaves(fitted)] == [(2,), (3,)]
+    assert eqx.tree_equal(eqx.combine(fitted, rest), state)
+
+
+def test_double_precision_is_kept_with_x64(x64):
+    assert Rows.create(np.array([1 / 3]))[0].dtype == jnp.float64
 
 
 @eqx.filter_jit

@@ -18,7 +18,7 @@ from uivi.estimators import UIVI
 from uivi.families import SemiImplicit
 from uivi.reverse import HMC
 from uivi.reverse.base import AbstractReverseSampler, uniform_log_weights
-from uivi.targets.rows import split_constants
+from uivi.trainable import trained
 from uivi.training.update import FitState, Method, lowered_updates, one_update, run_updates, stack_states
 
 REPEATS = 3
@@ -169,7 +169,7 @@ def _temporary_bytes(method: Method, state: FitState) -> float:
 
 def _state_bytes(state: FitState) -> int:
     """What an update must read and write: parameters, optimiser, sampler."""
-    changing = jax.tree.leaves(eqx.filter(split_constants(state)[0], eqx.is_inexact_array))
+    changing = jax.tree.leaves(trained(state))
     return sum(array.nbytes for array in changing)
 
 

@@ -1,14 +1,18 @@
 """The role of an estimator of the ELBO's gradient, and what all of them share."""
 
+from collections.abc import Callable
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from uivi._types import Estimate, Info, Key, ReverseInfo
+from uivi._types import Estimate, Info, Key, ReverseInfo, Scalar
 from uivi.families.base import AbstractFamily
 from uivi.reverse.proposals import FittedProposal, FromMixing
 from uivi.targets.base import AbstractTarget
+from uivi.trainable import partition_trained
 
 Params = tuple[AbstractFamily, AbstractTarget]
 
@@ -52,6 +56,12 @@ class RepeatedSites(eqx.Module):
     def log_joint(self, target: AbstractTarget, z: Float[Array, "N D"]) -> Float[Array, "N"]:
         """Log p(x, z) of all draws."""
         return jax.vmap(target.log_joint)(z, self.sites)
+
+
+def grad_of_trained(loss: Callable[[Params], tuple[Scalar, Any]], params: Params) -> tuple[Params, Any]:
+    """Differentiates a loss with an auxiliary output in the trained arrays of `params`."""
+    trained, rest = partition_trained(params)
+    return jax.grad(lambda trained: loss(eqx.combine(trained, rest)), has_aux=True)(trained)
 
 
 def make_info(log_joint: Float[Array, "N"], reverse: ReverseInfo, jump: Float[Array, "N"]) -> Info:

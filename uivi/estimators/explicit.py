@@ -7,7 +7,7 @@ from jaxtyping import Array, PyTree
 
 from uivi import _checks
 from uivi._types import Estimate, Key
-from uivi.estimators.base import AbstractEstimator, Params, RepeatedSites, info_without_chain
+from uivi.estimators.base import AbstractEstimator, Params, RepeatedSites, grad_of_trained, info_without_chain
 from uivi.families.base import AbstractFamily
 from uivi.families.conditionals.location_scale import normal_log_prob, normal_sample
 from uivi.families.explicit import AbstractExplicit
@@ -50,7 +50,7 @@ class AbstractReparameterised(AbstractEstimator):
             log_joint = batch.log_joint(target, z)
             return -jnp.mean(log_joint - log_q), log_joint
 
-        grads, log_joint = eqx.filter_grad(loss, has_aux=True)(params)
+        grads, log_joint = grad_of_trained(loss, params)
         return Estimate(grads, state, info_without_chain(log_joint))
 
 

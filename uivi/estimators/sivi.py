@@ -7,7 +7,7 @@ from jaxtyping import Array, Float, PyTree
 
 from uivi import _checks
 from uivi._types import Draw, Estimate, Key, Scalar
-from uivi.estimators.base import AbstractEstimator, Params, RepeatedSites, info_without_chain
+from uivi.estimators.base import AbstractEstimator, Params, RepeatedSites, grad_of_trained, info_without_chain
 from uivi.estimators.uivi import need_semi_implicit
 from uivi.families.base import AbstractFamily
 from uivi.families.semi_implicit import SemiImplicit
@@ -67,7 +67,7 @@ class SIVI(AbstractEstimator):
             log_joint = batch.log_joint(target, draws.z)
             return -jnp.mean(log_joint - log_q), log_joint
 
-        grads, log_joint = eqx.filter_grad(loss, has_aux=True)(params)
+        grads, log_joint = grad_of_trained(loss, params)
         return Estimate(grads, state, info_without_chain(log_joint))
 
     def _active(self, step: Array) -> Float[Array, "L"]:

@@ -15,6 +15,7 @@ from uivi.reverse.base import AbstractReverseSampler, jump, sample_reverse
 from uivi.reverse.isir import ISIR
 from uivi.reverse.proposals import FittedProposal
 from uivi.targets.base import AbstractTarget
+from uivi.trainable import partition_trained
 
 
 class UIVI(AbstractEstimator):
@@ -52,7 +53,7 @@ class UIVI(AbstractEstimator):
             draws = jax.vmap(family.sample)(keys, batch.contexts)
             return draws.z, draws
 
-        trained, static = eqx.partition(family, eqx.is_inexact_array)
+        trained, static = partition_trained(family)
         sample = lambda trained: reparameterise(eqx.combine(trained, static))  # noqa: E731
         z, pull_back, draws = jax.vjp(sample, trained, has_aux=True)
         reverse = sample_reverse(reverse_key, self.sampler, family, draws, batch.contexts, state)
@@ -70,7 +71,7 @@ class UIVI(AbstractEstimator):
 
 def _model_part(target: AbstractTarget, batch: RepeatedSites, z: Array):
     """Log p(x, z) of all draws, its gradient in z, and the gradient of minus its mean in the target."""
-    trained, static = eqx.partition(target, eqx.is_inexact_array)
+    trained, static = partition_trained(target)
 
     def total(z: Array, trained):
         log_joint = batch.log_joint(eqx.combine(trained, static), z)

@@ -24,6 +24,7 @@ from uivi.families.semi_implicit import SemiImplicit
 from uivi.fitting.starts.search import Start
 from uivi.reverse import ISIR, AbstractReverseSampler
 from uivi.reverse.proposals import LearnedState
+from uivi.trainable import partition_trained
 
 LOSSES = (Trace_ELBO, TraceMeanField_ELBO)
 NUM_FIRST = 512
@@ -83,7 +84,7 @@ class AutoUIVI(AutoContinuous):
         if isinstance(state, LearnedState):
             z = jax.vmap(lambda k: family.sample(k).z)(jax.random.split(key, NUM_FIRST))
             state = state._replace(mean=jnp.mean(z, 0), variance=jnp.var(z, 0))
-        trained, self._static = eqx.partition((family, _learned(state)), eqx.is_inexact_array)
+        trained, self._static = partition_trained((family, _learned(state)))
         self._state = state
         self._flat, self._unflatten = ravel_pytree(trained)
 

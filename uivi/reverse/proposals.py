@@ -17,6 +17,7 @@ from uivi._types import Draw, Key, Scalar
 from uivi.families.mixing import AbstractMixing
 from uivi.families.semi_implicit import SemiImplicit
 from uivi.networks import MLP, he_init
+from uivi.trainable import trained
 
 
 class AbstractProposalAt(eqx.Module):
@@ -175,7 +176,7 @@ class Learned(AbstractProposal):
         net = MLP.create(key, inputs, outputs, width=self.width, depth=self.depth, init=he_init)
         last = net.layers[-1]
         net = eqx.tree_at(lambda n: n.layers[-1].weight, net, 0.1 * last.weight)
-        opt_state = self._optimizer.init(eqx.filter(net, eqx.is_inexact_array))
+        opt_state = self._optimizer.init(trained(net))
         return LearnedState(net, jnp.zeros(inputs), jnp.ones(inputs), jnp.zeros(()), opt_state)
 
     def at(

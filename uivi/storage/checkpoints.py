@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from uivi.storage import archive
-from uivi.targets.rows import split_constants
+from uivi.targets.rows import split_data
 
 T = TypeVar("T")
 
@@ -98,13 +98,13 @@ def _is_key(leaf: Any) -> bool:
 
 
 def _named_leaves(state: Any) -> tuple[list[str], list[np.ndarray]]:
-    flat = jax.tree_util.tree_leaves_with_path(split_constants(state)[0])
+    flat = jax.tree_util.tree_leaves_with_path(split_data(state)[0])
     values = [jax.random.key_data(x) if _is_key(x) else x for _, x in flat]
     return [jax.tree_util.keystr(path) for path, _ in flat], [np.asarray(v) for v in values]
 
 
 def _with_leaves(template: T, values: list[np.ndarray]) -> T:
-    arrays, static = split_constants(template)
+    arrays, static = split_data(template)
     old, treedef = jax.tree.flatten(arrays)
     new = [
         jax.random.wrap_key_data(jnp.asarray(v)) if _is_key(o) else jnp.asarray(v)

@@ -68,7 +68,7 @@ class SoftmaxRegression(AbstractSingleSiteTarget):
     @property
     def dim(self) -> int:
         """(F + 1) K."""
-        return (self.features.stored.shape[-1] + 1) * self.num_classes
+        return (self.features.shape[-1] + 1) * self.num_classes
 
     @property
     def num_sites(self) -> int:
@@ -109,7 +109,7 @@ class SoftmaxRegression(AbstractSingleSiteTarget):
 
     def log_density(self, z: Latent) -> Scalar:
         """Log p(y, z|x) on all rows, streamed in pieces of one batch size."""
-        total = self.features.stored.shape[0]
+        total = self.features.shape[0]
 
         def add(piece, value):
             index = piece * self.batch_size + jnp.arange(self.batch_size, dtype=jnp.int32)

@@ -5,65 +5,68 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Int, Integer, PyTree, UInt32
+from jaxtyping import Array, Int, PyTree, UInt32
 
 from uivi import _checks
 from uivi._types import Key
+from uivi.trainable import NonTrainable
 
 _NUM_ROUNDS = 32
 
 
 class Rows(eqx.Module):
-    """Rows of a data set: constants, which no optimiser trains and no checkpoint holds.
+    """Rows of a data set: constants that no optimiser trains and no checkpoint holds.
 
-    Integers are kept as they are. Floats are kept as their bits, so that a filter for inexact arrays (what an
-    optimiser trains) passes them by. Padding lets data sets of different lengths run side by side.
+    Padding lets data sets of different lengths run side by side.
 
     Attributes:
         stored: the rows, then padding.
-        count: how many of them are data.
+        count: number of rows without the padding.
     """
 
-    stored: Integer[Array, "N *rest"]
+    stored: NonTrainable
     count: Int[Array, ""]
-    is_float: bool = eqx.field(static=True)
 
     @classmethod
     def create(cls, rows: np.ndarray, pad_to: int | None = None) -> "Rows":
-        """Keep `rows` (float32 or integers), padded with zeros to `pad_to` rows."""
+        """Checks `rows` and keeps them in JAX's own types, padded with zeros to `pad_to` rows."""
         rows = np.asarray(rows)
         if rows.ndim < 1 or rows.shape[0] == 0:
             raise ValueError(f"expected at least one row of data, got an array of shape {rows.shape}")
         if not (np.issubdtype(rows.dtype, np.number) or rows.dtype == bool) or np.iscomplexobj(rows):
             raise TypeError(f"expected rows of real numbers, got {rows.dtype}: encode them first")
-        is_float = bool(np.issubdtype(rows.dtype, np.floating))
         if rows.dtype == bool:
             rows = rows.astype(np.uint8)
-        elif rows.dtype.itemsize == 8 and not is_float:
-            if np.abs(rows).max() >= 2**31:
-                raise ValueError("expected whole numbers below 2^31 in size: rescale the rows first")
-            rows = rows.astype(np.int32)
-        if is_float:
+        elif np.issubdtype(rows.dtype, np.floating):
             if not np.all(np.isfinite(rows)):
                 raise ValueError("expected finite data, got NaN or infinity: clean or impute the rows first")
-            rows = rows.astype(np.float32).view(np.int32)
+        elif rows.dtype != jax.dtypes.canonicalize_dtype(rows.dtype) and np.abs(rows).max() >= 2**31:
+            raise ValueError("expected whole numbers below 2^31 in size: rescale the rows first")
         missing = 0 if pad_to is None else pad_to - rows.shape[0]
         if missing < 0:
             raise ValueError(f"expected at most pad_to={pad_to} rows, got {rows.shape[0]}")
         padded = np.pad(rows, [(0, missing)] + [(0, 0)] * (rows.ndim - 1))
-        return cls(jnp.asarray(padded), jnp.asarray(rows.shape[0], jnp.int32), is_float)
+        kept = padded.astype(jax.dtypes.canonicalize_dtype(padded.dtype))
+        return cls(NonTrainable(jnp.asarray(kept)), jnp.asarray(rows.shape[0], jnp.int32))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the rows, padding included."""
+        return self.stored.value.shape
 
     def __getitem__(self, index) -> Array:
-        """The rows at `index`, in their own type."""
-        rows = self.stored[index]
-        return jax.lax.bitcast_convert_type(rows, jnp.float32) if self.is_float else rows
+        """Returns the rows at `index`."""
+        return self.stored()[index]
 
 
-def split_constants(tree: PyTree) -> tuple[PyTree, PyTree]:
-    """The arrays that a fit changes, and the rest: data and static parts. `eqx.combine` joins them again."""
-    is_rows = lambda node: isinstance(node, Rows)  # noqa: E731
-    changes = lambda node: not is_rows(node) and eqx.is_array(node)  # noqa: E731
-    return eqx.partition(tree, jax.tree.map(changes, tree, is_leaf=is_rows))
+def split_data(tree: PyTree) -> tuple[PyTree, PyTree]:
+    """Splits a tree into the arrays that belong to a fit, and the rest: data and static parts.
+
+    `eqx.combine` joins the two again.
+    """
+    is_rows = lambda node: isinstance(node, Rows)
+    belongs = lambda node: not is_rows(node) and eqx.is_array(node)
+    return eqx.partition(tree, jax.tree.map(belongs, tree, is_leaf=is_rows))
 
 
 def minibatch(key: Key, step: Array, count: Array, batch_size: int) -> Int[Array, "B"]:

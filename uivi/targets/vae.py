@@ -26,7 +26,7 @@ class BernoulliVAE(AbstractTarget):
 
     def __check_init__(self):
         check_batch_size(self.batch_size, self.images)
-        pixels = self.images.stored.shape[-1]
+        pixels = self.images.shape[-1]
         if self.decoder.out_dim != pixels:
             raise ValueError(
                 f"expected a decoder with {pixels} outputs (the pixels of an image), got {self.decoder.out_dim}"

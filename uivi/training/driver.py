@@ -17,7 +17,7 @@ from jaxtyping import Array
 
 from uivi._types import Status
 from uivi.storage.checkpoints import Checkpoints
-from uivi.targets.rows import split_constants
+from uivi.targets.rows import split_data
 from uivi.training.monitors import AbstractMonitor
 from uivi.training.progress import Reporter
 from uivi.training.rounds import Rounds
@@ -65,7 +65,7 @@ class Driven:
         """The state to judge and to use: the best or the last one, its parameters averaged if asked for."""
         state = self.state
         if self.best is not None:
-            state = eqx.combine(self.best.state, split_constants(state)[1])
+            state = eqx.combine(self.best.state, split_data(state)[1])
         return averaged_state(state)
 
 
@@ -97,7 +97,7 @@ def drive(
     rounds = Rounds.of(num_steps)
     run = Driven(state, [Status.RUNNING] * state.step.size, {}, 0.0)
     if keep_best:
-        run.best = Best(copied(split_constants(state)[0]), [-math.inf] * state.step.size)
+        run.best = Best(copied(split_data(state)[0]), [-math.inf] * state.step.size)
     with checkpoints.locked() if checkpoints else contextlib.nullcontext(), _interrupts() as stop:
         if checkpoints:
             _restore(run, checkpoints)
@@ -192,7 +192,7 @@ def _replace_best(run: Driven, better: np.ndarray, values: np.ndarray) -> None:
         wide = mask.reshape(mask.shape + (1,) * (new.ndim - 1)) if run.state.step.ndim else mask[0]
         return jnp.where(wide, new, old)
 
-    state = jax.tree.map(pick, split_constants(run.state)[0], run.best.state)
+    state = jax.tree.map(pick, split_data(run.state)[0], run.best.state)
     run.best = Best(state, np.where(better, values, run.best.values).tolist())
 
 

@@ -11,6 +11,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
 from uivi import _checks
+from uivi.trainable import trained
 
 LARGE = 2**15
 """Elements of an array that `pack` leaves as it is: with many fits side by side a copy of it is not cheap."""
@@ -168,7 +169,7 @@ def average_of(opt_state: PyTree, params: PyTree) -> PyTree:
         return params
     shaped = lambda packed, like: pack(like)[1](packed)  # noqa: E731
     shaped = shaped if opt_state.count.ndim == 0 else jax.vmap(shaped)
-    return eqx.combine(shaped(opt_state.average, eqx.filter(params, eqx.is_inexact_array)), params)
+    return eqx.combine(shaped(opt_state.average, trained(params)), params)
 
 
 def adam_cosine(

@@ -13,6 +13,7 @@ from uivi._types import Info, Key
 from uivi.estimators.base import AbstractEstimator
 from uivi.families.base import AbstractFamily
 from uivi.targets.base import AbstractTarget
+from uivi.trainable import partition_trained, trained
 from uivi.training.optimisers import average_of, pack
 
 
@@ -54,7 +55,7 @@ def initial_state(key: Key, method: Method, family: AbstractFamily, target: Abst
     """The state before the first update."""
     estimator_key, run_key = jax.random.split(key)
     est_state = method.estimator.init(estimator_key, family, target)
-    opt_state = method.optimizer.init(eqx.filter((family, target), eqx.is_inexact_array))
+    opt_state = method.optimizer.init(trained((family, target)))
     state = FitState(jnp.zeros((), jnp.int32), family, target, opt_state, est_state, run_key)
     # A copy: `run_updates` gives up the buffers of its argument, and these may be the user's own arrays.
     return copied(_strongly_typed(state))
@@ -67,13 +68,13 @@ def one_update(method: Method, state: FitState) -> tuple[FitState, Info, Array]:
     sites = state.target.sites(sites_key(state), state.step)
     with nullcontext() if method.precision is None else jax.default_matmul_precision(method.precision):
         estimate = method.estimator.estimate(key, params, sites, state.step, state.est_state)
-    trained = eqx.filter(params, eqx.is_inexact_array)
-    updates, opt_state = method.optimizer.update(estimate.grads, state.opt_state, trained)
+    updates, opt_state = method.optimizer.update(estimate.grads, state.opt_state, trained(params))
     family, target = eqx.apply_updates(params, updates)
     new = FitState(state.step, family, target, opt_state, estimate.state, state.key)
     finite = all_finite((estimate.grads, estimate.state))
-    kept = jax.tree.map(lambda a, b: jnp.where(finite, a, b) if eqx.is_inexact_array(a) else a, new, state)
-    kept = eqx.tree_at(lambda s: s.step, kept, state.step + 1)
+    changed, unchanged = partition_trained(new)
+    kept = jax.tree.map(lambda a, b: jnp.where(finite, a, b), changed, trained(state))
+    kept = eqx.tree_at(lambda s: s.step, eqx.combine(kept, unchanged), state.step + 1)
     return _strongly_typed(kept), estimate.info, ~finite
 
 
@@ -151,8 +152,8 @@ def unstack_states(state: FitState) -> list[FitState]:
 
 
 def all_finite(tree: PyTree) -> Array:
-    """Whether every inexact array leaf is finite."""
-    (small, *large), _ = pack(eqx.filter(tree, eqx.is_inexact_array))
+    """Returns whether every trained array of `tree` is finite."""
+    (small, *large), _ = pack(trained(tree))
     found = [jnp.isfinite(small), *(jnp.all(jnp.isfinite(x), -1).ravel() for x in large)]
     # Without the barrier XLA reduces array by array: dozens of small kernels on a GPU.
     return jnp.all(jax.lax.optimization_barrier(jnp.concatenate(found)))
@@ -160,5 +161,5 @@ def all_finite(tree: PyTree) -> Array:
 
 def _strongly_typed(tree: PyTree) -> PyTree:
     """Strip weak types: a weakly typed carry would compile the program a second time."""
-    strip = lambda x: jax.lax.convert_element_type(x, x.dtype) if eqx.is_inexact_array(x) else x  # noqa: E731
+    strip = lambda x: jax.lax.convert_element_type(x, x.dtype) if eqx.is_inexact_array(x) else x
     return jax.tree.map(strip, tree)

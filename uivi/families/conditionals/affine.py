@@ -1,17 +1,16 @@
 """Affine maps of z behind any conditional: full covariance by composition, and a standard scale."""
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jax.scipy.linalg import solve_triangular
-from jaxtyping import Array, Float, Integer
+from jaxtyping import Array, Float
 
 from uivi import _checks
 from uivi._types import Latent, Scalar
 from uivi.families.conditionals.base import AbstractConditional
 from uivi.families.conditionals.mapped import AbstractMapped
+from uivi.trainable import NonTrainable
 
 
 class Affine(AbstractMapped):
@@ -67,23 +66,6 @@ class Affine(AbstractMapped):
         return jnp.sum(self.log_diagonal)
 
 
-class Constant(eqx.Module):
-    """An array that no optimiser trains: its floats are kept as their bits."""
-
-    bits: Integer[Array, "..."]
-
-    @classmethod
-    def create(cls, value: Float[Array, "..."]) -> "Constant":
-        """Keep `value`, float32 or float64."""
-        kind = jnp.int32 if value.dtype == jnp.float32 else jnp.int64
-        return cls(jax.lax.bitcast_convert_type(value, kind))
-
-    def __call__(self) -> Float[Array, "..."]:
-        """The value."""
-        kind = jnp.float32 if self.bits.dtype == jnp.int32 else jnp.float64
-        return jax.lax.bitcast_convert_type(self.bits, kind)
-
-
 class Standardised(AbstractMapped):
     """z = loc + F w with w ~ inner(ε); F is a matrix or a diagonal, and nothing of it is trained.
 
@@ -98,10 +80,10 @@ class Standardised(AbstractMapped):
     """
 
     inner: AbstractConditional
-    loc: Constant
-    factor: Constant
-    inverse: Constant
-    volume: Constant
+    loc: NonTrainable
+    factor: NonTrainable
+    inverse: NonTrainable
+    volume: NonTrainable
 
     @classmethod
     def create(
@@ -118,8 +100,8 @@ class Standardised(AbstractMapped):
         if not is_traced and not np.isfinite(volume):
             raise ValueError("expected a `factor` with an inverse, got a singular one: q would have no density")
         inverse = xp.linalg.inv(wide) if is_full else 1 / wide
-        kept = (Constant.create(jnp.asarray(x, factor.dtype)) for x in (wide, inverse, volume))
-        return cls(inner, Constant.create(loc), *kept)
+        kept = (NonTrainable(jnp.asarray(x, factor.dtype)) for x in (wide, inverse, volume))
+        return cls(inner, NonTrainable(loc), *kept)
 
     def move(self, w: Latent) -> Latent:
         """Loc + F w."""

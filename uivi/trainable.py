@@ -1,0 +1,40 @@
+"""Which arrays a fit trains: every inexact array of a tree, except those inside `NonTrainable`."""
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, PyTree, Shaped
+
+
+class NonTrainable(eqx.Module):
+    """An array that no optimiser trains: data, or a constant of a family. Call it to get the array.
+
+    The array stays a leaf of the tree, so it is stacked, moved between devices and saved like any other.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from uivi.trainable import NonTrainable
+        >>> NonTrainable(jnp.arange(3))()
+        Array([0, 1, 2], dtype=int32)
+    """
+
+    value: Shaped[Array, "..."]
+
+    def __call__(self) -> Shaped[Array, "..."]:
+        """Returns the array, with its gradient stopped."""
+        return jax.lax.stop_gradient(self.value)
+
+
+def partition_trained(tree: PyTree) -> tuple[PyTree, PyTree]:
+    """Splits a tree into its trained arrays and everything else; `eqx.combine` joins the two again."""
+    return eqx.partition(tree, _mask(tree))
+
+
+def trained(tree: PyTree) -> PyTree:
+    """Returns the trained arrays of a tree, with None in place of everything else."""
+    return eqx.filter(tree, _mask(tree))
+
+
+def _mask(tree: PyTree) -> PyTree:
+    """A prefix of `tree`: True for a trained array, False for any other leaf and for a whole `NonTrainable`."""
+    is_wrapped = lambda node: isinstance(node, NonTrainable)
+    return jax.tree.map(lambda node: not is_wrapped(node) and eqx.is_inexact_array(node), tree, is_leaf=is_wrapped)
