@@ -19,7 +19,7 @@ import optax
 
 from uivi.paper import EXPERIMENTS, GROUPS
 from uivi.paper.runner import UPDATE_PRECISION
-from uivi.paper.vae.experiment import CHOSEN_ON
+from uivi.paper.vae.experiments import CHOSEN_ON
 from uivi.paper.vae.task import VaeTask
 from uivi.presets import vae
 from uivi.training import optimisers

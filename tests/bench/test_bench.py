@@ -17,10 +17,10 @@ from uivi.bench import (
     sweeps,
 )
 from uivi.bench import (
-    benchmark as running,
+    runner as running,
 )
 from uivi.bench import (
-    tables as table,
+    terminal as table,
 )
 from uivi.estimators import SIVI, UIVI
 from uivi.reverse import HMC, FixedStep

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.io
 
 from uivi.datasets import DATASETS, Spec
-from uivi.datasets.base import Part, Source
+from uivi.datasets.records import Part, Source
 
 RNG = np.random.default_rng(0)
 

@@ -12,8 +12,8 @@ import pytest
 from uivi import datasets
 from uivi import paper as experiments
 from uivi.evaluation import bounds, metrics
-from uivi.paper import EXPERIMENTS, GROUPS, Run, members, page
-from uivi.paper.toy import experiment as toy
+from uivi.paper import EXPERIMENTS, GROUPS, Run, members, report
+from uivi.paper.toy import experiments as toy
 from uivi.storage.checkpoints import locked_directory
 from uivi.training.progress import Silent
 
@@ -100,7 +100,7 @@ def test_unknown_names_get_the_nearest_match(preset, method, message, tmp_path):
 
 
 def test_the_page_is_whole(out):
-    text = page.write_page(out).read_text()
+    text = report.write_page(out).read_text()
     assert text.count("data:image/png;base64,") >= 2
     for preset, method in RECIPES:
         assert f"banana {preset}-{method}" in text
@@ -137,7 +137,7 @@ def test_every_experiment_smokes_on_real_data(name, preset, method, tmp_path):
     values = result["seeds"][0]
     assert values["elbo_lower"]["side"] == "lower"
     assert values["elbo_lower"]["stderr"] > 0
-    assert page.one_line(result)
+    assert report.one_line(result)
 
 
 @pytest.mark.parametrize("kind", experiments.DEVIATIONS)
@@ -203,7 +203,7 @@ def interrupted_after(step):
 
 def test_a_directory_without_results(tmp_path):
     with pytest.raises(FileNotFoundError, match="run `uivi run toy --out"):
-        page.write_page(tmp_path)
+        report.write_page(tmp_path)
     (tmp_path / "result.json").write_text('{"half": ')
     with pytest.raises(ValueError, match="is not a whole result"):
-        page.write_page(tmp_path)
+        report.write_page(tmp_path)

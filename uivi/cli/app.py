@@ -11,7 +11,7 @@ from rich.table import Table
 
 from uivi import __version__, _checks, bench, datasets
 from uivi.cli import data as data_cli
-from uivi.paper import EXPERIMENTS, GROUPS, SIDE_BY_SIDE, Effort, Experiment, Run, members, page, run
+from uivi.paper import EXPERIMENTS, GROUPS, SIDE_BY_SIDE, Effort, Experiment, Run, members, report, run
 from uivi.paper.runner import UPDATE_PRECISION
 from uivi.storage.archive import ArchiveError
 
@@ -73,9 +73,9 @@ def run_experiments(
     ]
     for what in todo:
         for result in run(what, resume=resume, progress=not quiet):
-            console.print(page.one_line(result))
-    console.print(page.table(page.load_results(out)))
-    console.print(f"page with figures: {page.write_page(out)}")
+            console.print(report.one_line(result))
+    console.print(report.table(report.load_results(out)))
+    console.print(f"page with figures: {report.write_page(out)}")
 
 
 @app.command("bench")
@@ -101,8 +101,8 @@ def make_report(
     out: Annotated[pathlib.Path, typer.Argument(help="Directory of the results.")] = pathlib.Path("results"),
 ) -> None:
     """Turn a directory of results into one HTML page with tables and figures; nothing is fitted."""
-    console.print(page.table(page.load_results(out)))
-    console.print(f"page with figures: {page.write_page(out)}")
+    console.print(report.table(report.load_results(out)))
+    console.print(f"page with figures: {report.write_page(out)}")
 
 
 def _grouped(names: tuple[str, ...], *, together: bool) -> list[tuple[Experiment, ...]]:

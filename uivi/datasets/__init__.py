@@ -1,7 +1,7 @@
 """Named data sets as plain NumPy arrays, looked up locally, checked, and downloaded where needed."""
 
-from uivi.datasets.api import binarize, fetch, find, load, status, verify
-from uivi.datasets.base import DataError, Dataset, DatasetStatus, Spec, Split, State
+from uivi.datasets.loading import binarize, fetch, find, load, status, verify
+from uivi.datasets.records import DataError, Dataset, DatasetStatus, Spec, Split, State
 from uivi.datasets.specs import DATASETS
 from uivi.datasets.store import cache_directory
 

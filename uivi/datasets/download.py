@@ -10,7 +10,7 @@ from typing import TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-from uivi.datasets.base import DataError
+from uivi.datasets.records import DataError
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 import scipy.io
 
-from uivi.datasets.base import Content, DataError, Part, Reader
+from uivi.datasets.records import Content, DataError, Part, Reader
 
 HAPT_CLASSES = 12
 # The names under which HAPT and waveform files keep their arrays.

@@ -3,7 +3,7 @@
 from functools import partial
 
 from uivi.datasets import formats
-from uivi.datasets.base import File, Part, Reader, Source, Spec
+from uivi.datasets.records import File, Part, Reader, Source, Spec
 
 _IDX = {
     "train.x": ("train-images-idx3-ubyte.gz", (60_000, 784)),

@@ -7,9 +7,9 @@ from functools import partial
 
 import numpy as np
 
-from uivi.datasets.base import DataError, File, Source, Spec
 from uivi.datasets.download import download
 from uivi.datasets.formats import parse
+from uivi.datasets.records import DataError, File, Source, Spec
 from uivi.storage import archive
 
 

@@ -2,10 +2,10 @@
 
 from uivi import datasets
 from uivi.paper.experiment import AbstractTask, Effort, Experiment, Recipe
-from uivi.paper.regression import experiment as regression
+from uivi.paper.regression import experiments as regression
 from uivi.paper.runner import Run, run
-from uivi.paper.toy import experiment as toy
-from uivi.paper.vae import experiment as vae
+from uivi.paper.toy import experiments as toy
+from uivi.paper.vae import experiments as vae
 
 EXPERIMENTS = {e.name: e for e in (*toy.TOYS, *regression.REGRESSIONS, *vae.VAES)}
 

@@ -7,7 +7,7 @@ import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from uivi.paper.page import plots
+from uivi.paper.report import plots
 from uivi.paper.results import Result, distinct, grouped, label, look_up
 
 ESTIMATORS = {

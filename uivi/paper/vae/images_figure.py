@@ -5,7 +5,7 @@ import base64
 import numpy as np
 from matplotlib.figure import Figure
 
-from uivi.paper.page import plots
+from uivi.paper.report import plots
 from uivi.paper.results import Result, label
 
 SIDE = 28

@@ -1,7 +1,7 @@
 """Every estimator of log p(x) beside an annealed reference."""
 
-from uivi.paper.page import markup
-from uivi.paper.page.columns import Column, number, plus_minus, which
+from uivi.paper.report import markup
+from uivi.paper.report.columns import Column, number, plus_minus, which
 from uivi.paper.results import Result, look_up
 
 Z = 3.0

@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from uivi.paper import DEVIATIONS, EXPERIMENTS
-from uivi.paper.page import markup, plots
-from uivi.paper.page.columns import COST, Column, Section, bound_column, number, value_column, which
+from uivi.paper.report import markup, plots
+from uivi.paper.report.columns import COST, Column, Section, bound_column, number, value_column, which
 from uivi.paper.results import Result, distinct, experiment, grouped, label, median, values
 
 VIEW = {"banana": ((-3.5, 3.5), (-10, 3)), "multimodal": ((-5.5, 5.5), (-4, 4))}

@@ -4,8 +4,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from uivi.paper.page.columns import Column, Section
-from uivi.paper.page.sections import by_section, section_of
+from uivi.paper.report.columns import Column, Section
+from uivi.paper.report.sections import by_section, section_of
 from uivi.paper.results import Result, name
 
 NAME = Column("run", name)

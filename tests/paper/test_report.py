@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from uivi.paper import DEVIATIONS, page, results
-from uivi.paper.page import plots
-from uivi.paper.page.sections import SECTIONS
-from uivi.paper.vae import page as vae
+from uivi.paper import DEVIATIONS, report, results
+from uivi.paper.report import plots
+from uivi.paper.report.sections import SECTIONS
+from uivi.paper.vae import section as vae
 
 ROWS = 6
 TITLES = {kind: section.title for kind, section in SECTIONS.items()}
@@ -102,7 +102,7 @@ def write(tmp_path):
         for i, one in enumerate(all_results):
             (tmp_path / str(i)).mkdir()
             (tmp_path / str(i) / "result.json").write_text(json.dumps(one))
-        return page.write_page(tmp_path).read_text()
+        return report.write_page(tmp_path).read_text()
 
     return write
 
@@ -198,8 +198,8 @@ def test_nulls(kind, write):
     assert TITLES[kind] in page
     assert "<td>–</td>" in page
     assert "None" not in re.sub(r"<details>.*</details>", "", page, flags=re.DOTALL)
-    assert "–" in printed(page.table([gaps]))
-    assert page.one_line(gaps)
+    assert "–" in printed(report.table([gaps]))
+    assert report.one_line(gaps)
 
 
 @pytest.mark.parametrize("kind", SECTIONS)
@@ -215,7 +215,7 @@ def test_quick_and_shortened_runs_are_marked(write):
     assert "class='warning'" in page
     assert "<td class='flag'>quick: not the paper&#x27;s protocol</td>" in page
     assert "<td>paper (quick)</td>" in page
-    assert "paper-uivi (quick): " in page.one_line(logreg(effort="quick"))
+    assert "paper-uivi (quick): " in report.one_line(logreg(effort="quick"))
 
 
 def test_recomputed_features_are_never_called_hapt(write):
@@ -223,12 +223,12 @@ def test_recomputed_features_are_never_called_hapt(write):
     page = write(logreg(name=name, title=title))
     sentences = re.split(r"[.<>]", page)
     assert all("recomputed" in sentence for sentence in sentences if "hapt" in sentence.lower())
-    assert "recomputed" in page.one_line(logreg(name=name, title=title))
+    assert "recomputed" in report.one_line(logreg(name=name, title=title))
 
 
 def test_tables_for_the_terminal():
     runs = [make() for make in MAKERS.values()]
-    text = printed(page.table(runs))
+    text = printed(report.table(runs))
     assert all(title in text for title in TITLES.values())
     assert "KL(q‖p)" in text
     assert "Student-t" in text  # headers wrap
@@ -251,12 +251,12 @@ def test_tables_for_the_terminal():
     ],
 )
 def test_one_line(kind, text):
-    assert text in page.one_line(MAKERS[kind]())
+    assert text in report.one_line(MAKERS[kind]())
 
 
 def test_results_come_in_the_order_of_the_paper(tmp_path, write):
     write(iterations("hmc-20"), iterations("hmc-5"), autoencoder(), logreg("default"), logreg(), toy())
-    found = [results.name(one) for one in page.load_results(tmp_path)]
+    found = [results.name(one) for one in report.load_results(tmp_path)]
     regressions = ["logreg-mnist paper-uivi", "logreg-mnist default-uivi"]
     numbers = ["logreg-iterations paper-hmc-5", "logreg-iterations paper-hmc-20"]
     assert found == ["banana default-uivi", *regressions, *numbers, "vae-mnist paper-uivi"]
@@ -292,9 +292,9 @@ def test_rolling_mean_and_limits():
 def test_what_cannot_be_read(text, message, tmp_path):
     (tmp_path / "result.json").write_text(text)
     with pytest.raises(ValueError, match=message):
-        page.write_page(tmp_path)
+        report.write_page(tmp_path)
 
 
 def test_a_directory_without_results(tmp_path):
     with pytest.raises(FileNotFoundError, match="run `uivi run toy --out"):
-        page.write_page(tmp_path)
+        report.write_page(tmp_path)

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from uivi.paper import DEVIATIONS
-from uivi.paper.page import markup, plots
-from uivi.paper.page.columns import (
+from uivi.paper.report import markup, plots
+from uivi.paper.report.columns import (
     COST,
     Column,
     Section,
@@ -15,7 +15,7 @@ from uivi.paper.page.columns import (
     value_column,
     which,
 )
-from uivi.paper.page.plots import Line, Panel
+from uivi.paper.report.plots import Line, Panel
 from uivi.paper.results import Result, grouped, median
 
 ELBO_WINDOW, TEST_WINDOW = 20, 2

@@ -3,9 +3,9 @@
 import json
 import pathlib
 
-from uivi.paper.page import markup
-from uivi.paper.page.provenance import COLUMNS, data_sets, protocol_warning
-from uivi.paper.page.sections import by_section
+from uivi.paper.report import markup
+from uivi.paper.report.provenance import COLUMNS, data_sets, protocol_warning
+from uivi.paper.report.sections import by_section
 from uivi.paper.results import Result, distinct, load_results, name
 from uivi.storage import archive
 

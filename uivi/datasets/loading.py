@@ -7,7 +7,7 @@ import numpy as np
 
 from uivi import _checks
 from uivi.datasets import store
-from uivi.datasets.base import DataError, Dataset, DatasetStatus, Spec, Split, State
+from uivi.datasets.records import DataError, Dataset, DatasetStatus, Spec, Split, State
 from uivi.datasets.specs import DATASETS
 
 

@@ -4,7 +4,7 @@ import base64
 import html
 from collections.abc import Iterable
 
-from uivi.paper.page.columns import Column
+from uivi.paper.report.columns import Column
 from uivi.paper.results import Result
 
 STYLE = """

@@ -1,8 +1,8 @@
 """Where each result comes from."""
 
 from uivi.paper import EXPERIMENTS
-from uivi.paper.page import markup
-from uivi.paper.page.columns import Column, number
+from uivi.paper.report import markup
+from uivi.paper.report.columns import Column, number
 from uivi.paper.results import Result, distinct, experiment
 
 

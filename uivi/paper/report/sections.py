@@ -1,11 +1,11 @@
 """The parts of the page, in order: a new kind of experiment is a file and an entry here."""
 
 from uivi import _checks
-from uivi.paper.page.columns import Section
-from uivi.paper.regression import page as regression
+from uivi.paper.regression import section as regression
+from uivi.paper.report.columns import Section
 from uivi.paper.results import Result
-from uivi.paper.toy import page as toy
-from uivi.paper.vae import page as vae
+from uivi.paper.toy import section as toy
+from uivi.paper.vae import section as vae
 
 SECTIONS: dict[str, Section] = {
     "toy": toy.SECTION,

@@ -1,8 +1,8 @@
 """Section 4.3 on the page: variational autoencoders."""
 
 from uivi.paper import DEVIATIONS
-from uivi.paper.page import markup, plots
-from uivi.paper.page.columns import COST, Column, Section, bound, bound_column, number, which
+from uivi.paper.report import markup, plots
+from uivi.paper.report.columns import COST, Column, Section, bound, bound_column, number, which
 from uivi.paper.results import Result, grouped, label, median
 from uivi.paper.vae.drift_figure import drift_figure
 from uivi.paper.vae.images_figure import images_figure
