@@ -18,7 +18,7 @@ with pm.Model() as model:
     pm.Normal("y", pm.HalfNormal("scale"), 1.0, observed=[0.5, 1.5])
 
 warnings.simplefilter("error")
-target = recognise(model, None, None, jax.random.key(0))
+target = recognise(model, key=jax.random.key(0))
 z = jax.numpy.array([0.3])
 value, draw = target.log_density(z), target.constrain(z)["scale"]
 after = {"x64": jax.config.jax_enable_x64, "flags": os.environ.get("XLA_FLAGS")}

@@ -242,7 +242,7 @@ def load(path: str | os.PathLike, *, target: AbstractTarget | Any = None) -> Pos
 
 
 def _target_of(model: Any) -> AbstractModelTarget:
-    target = recognise(model, None, None, jax.random.key(0))
+    target = recognise(model, key=jax.random.key(0))
     if target is None:
         raise TypeError(
             f"expected `target` to be a target or a model, got {type(model).__name__}: give a NumPyro model "

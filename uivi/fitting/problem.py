@@ -48,7 +48,7 @@ def problem_of(
     """
     key, points_key = jax.random.split(key)
     if not isinstance(given, AbstractTarget) and dim is None and init is None:
-        given = recognise(given, model_args, model_kwargs, key) or given
+        given = recognise(given, model_args=model_args, model_kwargs=model_kwargs, key=key) or given
     elif model_args is not None or model_kwargs is not None:
         raise ValueError(
             "expected `model_args` beside a model only: leave them out, or leave out `dim` and `init`"
@@ -61,10 +61,11 @@ def problem_of(
             f"{type(given).__name__}: give a function, or a model without `dim` and `init`"
         )
     if (dim is None) == (init is None):
-        which = "neither" if dim is None else "both"
+        if dim is not None:
+            raise ValueError("expected either `dim` or `init`, got both: pass the size of z or an example draw")
         raise ValueError(
-            f"expected either `dim` or `init`, got {which}: give the size of z or an example draw (a NumPyro "
-            "model with arguments takes `model_args`)"
+            "expected either `dim` or `init`, got neither: for a log density, pass dim= (the size of z) or "
+            "init= (an example draw); for a NumPyro model, pass model_args= (its arguments)"
         )
     if dim is not None:
         size = _checks.positive_int("dim", dim)

@@ -1,15 +1,23 @@
-"""Models and formats of other libraries. Each library is imported only when its module is used."""
+"""Models and formats of other libraries.
+
+Each module loads on first use (`uivi.integrations.numpyro`), so that `import uivi` needs none of the libraries.
+"""
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-_MODULES = ("arviz", "autoguide", "blackjax", "numpyro", "pymc")
+if TYPE_CHECKING:
+    from uivi.integrations import arviz, autoguide, blackjax, numpyro, pymc
 
-__all__ = list(_MODULES)
+__all__ = ["arviz", "autoguide", "blackjax", "numpyro", "pymc"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import `uivi.integrations.numpyro` and the others on first use."""
-    if name in _MODULES:
+    """Imports one of the modules above on first use.
+
+    Raises:
+        ImportError: if the library of the module is missing. The message has the extra to install.
+    """
+    if name in __all__:
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

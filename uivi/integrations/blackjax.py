@@ -25,13 +25,13 @@ from uivi.training.update import FitState, Method, initial_state, one_update
 
 
 class UIVIState(NamedTuple):
-    """All that the next step depends on, besides its key; every leaf is an array.
+    """Everything the next step depends on, besides its key. Every leaf is an array.
 
     Attributes:
         position: zeros with the structure of one draw.
-        family: q.
-        opt_state: the optimiser's.
-        est_state: the estimator's.
+        family: the variational distribution q.
+        opt_state: state of the optimiser.
+        est_state: state of the estimator.
         step: number of steps done.
     """
 
@@ -43,10 +43,10 @@ class UIVIState(NamedTuple):
 
 
 class UIVIInfo(NamedTuple):
-    """What one step says of itself. There is no ELBO in it: `posterior(...).check()` has bounds.
+    """Diagnostics of one step. It has no ELBO, which UIVI never computes: see `posterior(...).check()`.
 
     Attributes:
-        mean: over the draws of the step, see `uivi.estimators.Info`.
+        mean: means over the draws of the step, see `uivi.estimators.Info`.
         skipped: whether the gradient was not finite, so that the step changed nothing.
     """
 
@@ -61,26 +61,27 @@ def as_vi_algorithm(
     family: AbstractFamily | None = None,
     estimator: AbstractEstimator | None = None,
 ) -> VIAlgorithm:
-    """UIVI in place of `blackjax.meanfield_vi(logdensity_fn, optimizer)`.
+    """Returns UIVI as a replacement for `blackjax.meanfield_vi(logdensity_fn, optimizer)`.
 
-    `init(position, rng_key=None)`, `step(rng_key, state)` and `sample(rng_key, state, num_samples)` are pure:
-    they can be compiled, mapped and scanned. `init` starts q near N(position, I); nothing is searched for, so
-    give a position and units in which the posterior has the order of one, or a `family` of your own:
+    `init(position, rng_key=None)`, `step(rng_key, state)` and `sample(rng_key, state, num_samples)` are pure
+    functions: compile, map and scan them as usual. `init` starts q near N(position, I) without a search. So
+    choose a position and units in which the posterior has scale one, or pass your own `family`, such as
     `uivi.presets.default_family(key, dim, start=uivi.fitting.starts.search.find_start(...))`.
 
     Args:
-        logdensity_fn: of one position, any pytree of float arrays.
-        optimizer: any of Optax; by default Adam, with draws of the averaged parameters.
-        family: on the flat position; by default `uivi.presets.default_family`, whose network is drawn with the
-            `rng_key` of `init` (`jax.random.key(0)` without one).
-        estimator: by default UIVI with learned i-SIR for semi-implicit families.
+        logdensity_fn: log density of one position, a pytree of float arrays.
+        optimizer: an Optax optimiser; by default Adam, where `sample` draws from the averaged parameters.
+        family: variational family on the flat position; by default `uivi.presets.default_family`, whose network
+            is drawn with the `rng_key` of `init` (`jax.random.key(0)` without one).
+        estimator: gradient estimator; by default UIVI with learned i-SIR for semi-implicit families.
 
     Returns:
-        BlackJAX's `VIAlgorithm`, on `UIVIState` and `UIVIInfo`.
+        BlackJAX's `VIAlgorithm`, with states `UIVIState` and diagnostics `UIVIInfo`.
 
     Examples:
-        >>> import jax, jax.numpy as jnp, optax, uivi
-        >>> algorithm = uivi.integrations.blackjax.as_vi_algorithm(lambda p: -0.5 * jnp.sum(p["z"] ** 2), optax.adam(1e-3))
+        >>> import jax, jax.numpy as jnp, optax
+        >>> from uivi.integrations.blackjax import as_vi_algorithm
+        >>> algorithm = as_vi_algorithm(lambda p: -0.5 * jnp.sum(p["z"] ** 2), optax.adam(1e-3))
         >>> state = algorithm.init({"z": jnp.ones(2)})
         >>> state, infos = jax.lax.scan(
         ...     lambda state, key: algorithm.step(key, state), state, jax.random.split(jax.random.key(0), 10))
@@ -118,12 +119,12 @@ def as_vi_algorithm(
 def posterior(
     state: UIVIState, logdensity_fn: Callable, estimator: AbstractEstimator | None = None
 ) -> Posterior:
-    """The fitted q with its bounds, verdict and file: `posterior(state, logdensity_fn).check()`.
+    """Returns the fitted q as a `Posterior`, with bounds, verdict and storage.
 
     Args:
-        state: of the last step.
-        logdensity_fn: as in `as_vi_algorithm`.
-        estimator: as in `as_vi_algorithm`.
+        state: state after the last step.
+        logdensity_fn: the log density given to `as_vi_algorithm`.
+        estimator: the estimator given to `as_vi_algorithm`.
     """
     problem, family = _problem(logdensity_fn, state.position), _fitted(state)
     return Posterior(
@@ -143,7 +144,7 @@ def _problem(logdensity_fn: Callable, position: PyTree) -> Problem:
 
 
 def _near(key: Key, problem: Problem) -> AbstractFamily:
-    """The default family around the position, on the scale one."""
+    """Returns the default family around the position, with scale one."""
     assert problem.points is not None
     dim = problem.target.dim
     factor = jnp.eye(dim) if dim <= presets.FULL_COVARIANCE_UP_TO else jnp.ones(dim)
@@ -163,7 +164,11 @@ def _fitted(state: UIVIState) -> AbstractFamily:
 
 
 def _on_family(optimizer: optax.GradientTransformation) -> optax.GradientTransformation:
-    """The optimiser of the family alone: a log density has no parameters, and leaves no trace in the state."""
+    """Restricts an optimiser to the family.
+
+    Updates are pairs (family, target). A plain log density has no parameters, so the target's half is empty and
+    must leave no trace in the optimiser state.
+    """
 
     def init(params):
         return optimizer.init(params[0])
@@ -180,7 +185,7 @@ def _need_arrays(family: AbstractFamily) -> AbstractFamily:
     other = [type(leaf).__name__ for leaf in jax.tree.leaves(family) if not eqx.is_array(leaf)]
     if other:
         raise TypeError(
-            f"expected a family whose leaves are arrays, got {other}: BlackJAX's states go through jax.jit and "
-            "jax.lax.scan; mark other fields with eqx.field(static=True)"
+            f"expected a family whose leaves are arrays, got {other}: mark other fields with "
+            "eqx.field(static=True), since BlackJAX's states pass through jax.jit and jax.lax.scan"
         )
     return family

@@ -10,23 +10,21 @@ import numpy as np
 from uivi import _checks
 from uivi._jax import ordinary_promotion
 from uivi._types import Key, Scalar
+from uivi.integrations._optional import needs
+from uivi.integrations._signature import takes_positional
 from uivi.targets.minibatched import Minibatched
 from uivi.targets.model import AbstractModel, ModelTarget, Named
 from uivi.targets.rows import Rows
 
-try:
+with needs("NumPyro", extra="numpyro"):
     import numpyro
     from numpyro import handlers
     from numpyro.infer import Predictive, init_to_uniform
     from numpyro.infer import log_likelihood as all_log_likelihoods
     from numpyro.infer.util import initialize_model
-except ImportError as error:
-    raise ImportError("expected NumPyro to be installed for a NumPyro model: pip install numpyro") from error
 
 STARTS = init_to_uniform(radius=2)
-"""Starts are looked for in this cube around zero, as in NumPyro and Stan."""
-
-_ADVICE = "check the data and `model_args`"
+"""Starts are drawn from this cube around zero, as in NumPyro and Stan."""
 
 
 def target(
@@ -36,20 +34,20 @@ def target(
     *,
     key: Key | None = None,
 ) -> ModelTarget:
-    """The posterior of a NumPyro model, for `uivi.fit`.
+    """Returns the posterior of a NumPyro model, for `uivi.fit`.
 
     Args:
         model: the model, any callable with NumPyro primitives.
-        model_args: its arguments, the data among them.
-        model_kwargs: its keyword arguments.
-        key: for the trial run of the model.
+        model_args: arguments of the model, including the data.
+        model_kwargs: keyword arguments of the model.
+        key: random key for the trial run of the model.
 
     Raises:
-        ValueError: if the model has no latent variable, a discrete one, a `param` or a subsampled plate, fails
-            on its data, or has no finite log density.
+        ValueError: if the model fails, or if it cannot be fitted: it has no latent variable, a discrete one, a
+            `param`, a subsampled plate, or no finite log density.
     """
     key = jax.random.key(0) if key is None else _checks.prng_key(key)
-    return ModelTarget(NumPyroModel(model, _tuple(model_args), dict(model_kwargs or {}), key))
+    return ModelTarget(NumPyroModel(model, _tuple(model_args), dict(model_kwargs or {}), key=key))
 
 
 def minibatched(
@@ -61,43 +59,37 @@ def minibatched(
     *,
     key: Key | None = None,
 ) -> Minibatched:
-    """The posterior of a NumPyro model of many rows, for `uivi.fit`: every update sees a minibatch of them.
+    """Returns the posterior of a NumPyro model, for `uivi.fit`, such that every update sees a minibatch.
 
-    The model is called with `batch_size` rows of each array in `data`, by name, and never knows how many there
-    are in all: the log likelihood of observed sites with a value for each row is multiplied by N/B, priors and
-    other sites are not. Rows must be independent given the latent variables, none of which may belong to a row.
+    The model is called with `batch_size` rows of each array in `data`, by name, and never sees the total number
+    N. The log likelihood of observed sites with one value per row is multiplied by N/B; priors and other sites
+    are not. Rows must be independent given the latent variables, and no latent variable may belong to a row.
 
     Args:
-        model: the model; its plates over the rows are as long as the arrays it gets.
+        model: the model. Its plates over the rows must be as long as the arrays it gets.
         data: arrays of N rows, by the names of the model's arguments; kept as float32 or integers.
-        batch_size: B, rows of one update.
-        model_args: arguments of the model that have no rows.
-        model_kwargs: keyword arguments of the model that have no rows.
-        key: for the trial runs of the model.
+        batch_size: number of rows in one update, B.
+        model_args: arguments of the model without rows.
+        model_kwargs: keyword arguments of the model without rows.
+        key: random key for the trial runs of the model.
 
     Raises:
-        ValueError: as `target` does; also for arrays of different lengths, latent variables of the rows, and
-            rows that are not independent.
+        ValueError: as for `target`; also if the arrays differ in length, a latent variable belongs to a row, or
+            the rows are not independent.
     """
     from uivi.integrations.numpyro_rows import NumPyroRowModel
 
     key = jax.random.key(0) if key is None else _checks.prng_key(key)
     arrays = _arrays(data)
     rows = {name: Rows.create(values) for name, values in arrays.items()}
-    row_model = NumPyroRowModel(model, arrays, _tuple(model_args), dict(model_kwargs or {}), batch_size, key)
+    row_model = NumPyroRowModel(
+        model, arrays, args=_tuple(model_args), kwargs=dict(model_kwargs or {}), piece=batch_size, key=key
+    )
     return Minibatched(row_model, rows, batch_size)
 
 
-def is_model(function: Callable) -> bool:
-    """Whether `function` runs without arguments and declares NumPyro variables."""
-    try:
-        sites = handlers.trace(handlers.seed(function, jax.random.key(0))).get_trace()
-    except Exception:  # it takes arguments, or is something else: not for us to say what
-        return False
-    return any(site["type"] == "sample" for site in sites.values())
-
-
 def _tuple(model_args: Any) -> tuple:
+    """Accepts a single argument without its tuple: model_args=x."""
     return tuple(model_args) if isinstance(model_args, tuple | list) else (model_args,)
 
 
@@ -111,18 +103,27 @@ def _arrays(data: dict[str, Any]) -> dict[str, np.ndarray]:
     if len({array.shape[:1] for array in arrays.values()}) > 1 or not all(a.ndim for a in arrays.values()):
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
         raise ValueError(
-            f"expected arrays of as many rows each, got {shapes}: pass what has no rows in model_kwargs"
+            f"expected arrays with the same number of rows, got {shapes}: pass arrays without rows in "
+            "model_kwargs"
         )
+    # The dtypes that JAX would use: float32 for float64 unless x64 is on.
     return {name: a.astype(jax.dtypes.canonicalize_dtype(a.dtype), copy=False) for name, a in arrays.items()}
 
 
 class NumPyroModel(AbstractModel):
-    """A NumPyro model with its arguments."""
+    """A NumPyro model with its arguments.
 
-    def __init__(self, model: Callable, args: tuple, kwargs: dict[str, Any], key: Key):
+    Args:
+        model: the model.
+        args: its arguments.
+        kwargs: its keyword arguments.
+        key: random key for the trial run.
+    """
+
+    def __init__(self, model: Callable, args: tuple, kwargs: dict[str, Any], *, key: Key):
         self.model, self.args, self.kwargs = model, args, kwargs
         self.title = f"NumPyro model {getattr(model, '__name__', type(model).__name__)}"
-        self.sites = trial(model, args, kwargs, key)
+        self.sites = trial(model, args, kwargs, key=key)
         _refuse(self.sites)
         self.dims, self.coords = axes_of_plates(self.sites)
         self.constants = {}
@@ -131,24 +132,24 @@ class NumPyroModel(AbstractModel):
         self.example = {name: jnp.zeros_like(value) for name, value in sorted(info.param_info.z.items())}
 
     def log_density(self, unconstrained: Named) -> Scalar:
-        """Minus the potential energy."""
+        """Returns minus NumPyro's potential energy."""
         return -self._potential(unconstrained)
 
     def constrain(self, unconstrained: Named) -> Named:
-        """Latent and deterministic sites."""
+        """Returns the latent and deterministic sites."""
         return self._postprocess(unconstrained)
 
     def start(self, key: Key) -> Named:
-        """A random point, as NumPyro's own samplers take it."""
+        """Returns a random point, found as NumPyro's own samplers find theirs."""
         return self._initialise(key).param_info.z
 
     def log_likelihood(self, draws: Named) -> dict[str, np.ndarray]:
-        """Of all observed sites."""
+        """Returns the log likelihood at every observed site."""
         found = all_log_likelihoods(self.model, draws, *self.args, **self.kwargs)
         return {name: np.asarray(value) for name, value in found.items()}
 
     def predict(self, key: Key, draws: Named, *args: Any, **kwargs: Any) -> dict[str, np.ndarray]:
-        """Observed sites drawn anew: with the data's arguments, or with others."""
+        """Draws the observed sites anew, with the model's own arguments or with others."""
         if not (args or kwargs):
             args, kwargs = self.args, self.kwargs
         names = list(self.observed())
@@ -156,7 +157,7 @@ class NumPyroModel(AbstractModel):
         return {name: np.asarray(value) for name, value in made.items()}
 
     def observed(self) -> dict[str, np.ndarray]:
-        """Values at the observed sites."""
+        """Returns the values at the observed sites."""
         seen = [s for s in self.sites.values() if is_observed(s)]
         return {site["name"]: np.asarray(site["value"]) for site in seen}
 
@@ -175,22 +176,40 @@ class NumPyroModel(AbstractModel):
 
 
 def trial(
-    model: Callable, args: tuple, kwargs: dict[str, Any], key: Key, advice: str = _ADVICE
+    model: Callable, args: tuple, kwargs: dict[str, Any], *, key: Key, advice: str = ""
 ) -> dict[str, dict]:
-    """The sites of one run of the model, latent ones at random; raises with `advice` if it fails."""
+    """Runs the model once, with random values at the latent sites, and returns its sites.
+
+    Raises:
+        ValueError: if the model raises. The message has its error and `advice`; the error is chained.
+    """
     started = handlers.substitute(handlers.seed(model, key), substitute_fn=STARTS)
     try:
         with ordinary_promotion():
             return handlers.trace(started).get_trace(*args, **kwargs)
     except Exception as error:
+        lines = [
+            f"the NumPyro model failed: {type(error).__name__}: {error}",
+            advice or _advice(model, args, kwargs),
+        ]
+        raise ValueError("\n".join(filter(None, lines))) from error
+
+
+def _advice(model: Callable, args: tuple, kwargs: dict[str, Any]) -> str:
+    """Returns what to check after a failed run; nothing if the error can only be in the model itself."""
+    if args or kwargs:
         shapes = [getattr(x, "shape", type(x).__name__) for x in (*args, *kwargs.values())]
-        raise ValueError(
-            f"the model failed on its arguments (shapes {shapes}): {advice}\n{type(error).__name__}: {error}"
-        ) from error
+        return f"it was called with arguments of shapes {shapes}: check the data and `model_args`"
+    if takes_positional(model):
+        return (
+            "it was called without arguments: pass model_args= if it is a NumPyro model with arguments, or "
+            "dim= if it is a log density of z"
+        )
+    return ""
 
 
 def is_observed(site: dict) -> bool:
-    """Whether it holds data (and is no `numpyro.factor`)."""
+    """Whether a site holds data. `numpyro.factor` sites count as observed for NumPyro, but hold none."""
     return (
         site["type"] == "sample"
         and site["is_observed"]
@@ -199,7 +218,12 @@ def is_observed(site: dict) -> bool:
 
 
 def _refuse(sites: dict[str, dict]) -> None:
-    """Raise on what cannot be fitted."""
+    """Raises if the sites include something that cannot be fitted."""
+    if not any(site["type"] == "sample" for site in sites.values()):
+        raise ValueError(
+            "expected a NumPyro model, got a function that runs but declares no variables: declare them with "
+            "numpyro.sample, or pass dim= if it is a log density of z"
+        )
     latent = [s for s in sites.values() if s["type"] == "sample" and not s["is_observed"]]
     for site in latent:
         if site["fn"].support.is_discrete:
@@ -212,20 +236,22 @@ def _refuse(sites: dict[str, dict]) -> None:
             size, part = site["args"]
             if part not in (None, size):
                 raise ValueError(
-                    f"expected whole plates, got {site['name']!r} with {part} of {size}: leave subsample_size "
-                    "out; uivi.integrations.numpyro.minibatched(...) takes minibatches"
+                    f"expected whole plates, got {site['name']!r} with {part} of {size}: leave out "
+                    "subsample_size, or use uivi.integrations.numpyro.minibatched for minibatches"
                 )
         if site["type"] == "param":
-            raise ValueError(f"expected no numpyro.param, got {site['name']!r}: give it a prior, or a value")
+            raise ValueError(
+                f"expected no numpyro.param, got {site['name']!r}: give it a prior or a fixed value"
+            )
     if not latent:
         raise ValueError(
-            f"expected at least one latent variable, got {sorted(sites) or 'no sites at all'}: leave `obs` out "
-            "of the variables that are to be inferred, and pass the data in model_args"
+            f"expected at least one latent variable, got {sorted(sites)}: leave out `obs` for the variables to "
+            "infer, and pass the data in model_args"
         )
 
 
 def axes_of_plates(sites: dict[str, dict]) -> tuple[dict[str, list[str]], dict[str, np.ndarray]]:
-    """Axes and labels: a site's plates name its axes from the right."""
+    """Returns names and labels of the axes: the plates of a site name its batch axes."""
     dims, coords = {}, {}
     for name, site in sites.items():
         if site["type"] == "sample":
@@ -233,6 +259,7 @@ def axes_of_plates(sites: dict[str, dict]) -> tuple[dict[str, list[str]], dict[s
             event = site["fn"].event_dim
             names = [f"{name}_dim_{i}" for i in range(rank)]
             for frame in site["cond_indep_stack"]:
+                # `frame.dim` counts from the right of the batch shape, so it is negative.
                 place = rank - event + frame.dim
                 if 0 <= place < rank:
                     names[place] = frame.name
