@@ -42,7 +42,7 @@ def implicit_settings(num_steps: int = 20) -> dict[str, Any]:
     }
 
 
-class BananaShaped(uivi.families.AbstractConditional):
+class BananaShaped(uivi.families.AbstractSimpleConditional):
     """A user's conditional at the top level of a module: z = (ε + u/2, -ε² + u/2)."""
 
     offset: jax.Array

@@ -8,12 +8,12 @@ import pytest
 from tests.helpers import assert_mean, make_oracle
 from uivi._types import ReverseDraws, ReverseInfo
 from uivi.evaluation import reverse_mixing
-from uivi.reverse import AbstractReverseSampler, Exact
+from uivi.reverse import AbstractPerDrawSampler, Exact, from_mixing
 
 NUM_KEYS = 20
 
 
-class Lazy(AbstractReverseSampler):
+class Lazy(AbstractPerDrawSampler):
     """Stays at the generating ε with probability `stay`, else draws exactly."""
 
     stay: jax.Array
@@ -33,6 +33,10 @@ class Lazy(AbstractReverseSampler):
     def adapt(self, state, draws, contexts, memos):
         del draws, contexts, memos
         return state
+
+    def fitted_proposal(self, state):
+        del state
+        return from_mixing()
 
 
 def mixing(key, sampler):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from uivi.families import Affine, Gaussian, RawScale
-from uivi.families.conditionals.base import AbstractConditional
+from uivi.families.conditionals.base import AbstractAutodiffConditional
 from uivi.networks import MLP
 
 NOISE, WIDTH, DIM, CONTEXT = 3, 5, 60, 4
@@ -69,7 +69,7 @@ def test_the_mean_score_reads_out_once(name, x64, getkey):
     eps = jax.random.normal(getkey(), (6, NOISE))
     weights = jax.nn.softmax(jax.random.normal(getkey(), (6,)))
     mine = conditional.mean_score(z, eps, weights, context)
-    general = AbstractConditional.mean_score(conditional, z, eps, weights, context)
+    general = AbstractAutodiffConditional.mean_score(conditional, z, eps, weights, context)
     np.testing.assert_allclose(mine, general, rtol=1e-10)
 
 

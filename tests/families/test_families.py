@@ -11,7 +11,7 @@ from tests.families.table import FAMILIES, MIXINGS, SCALES
 from tests.helpers import FAILURE_RATE, assert_mean, assert_not_mean, draw_pairs, make_oracle
 from uivi.families import (
     MLP,
-    AbstractConditional,
+    AbstractSimpleConditional,
     Affine,
     ExplicitGaussian,
     Gamma,
@@ -163,7 +163,7 @@ def test_initialisers(init, is_output, weight_sd, bias_sd, getkey):
     np.testing.assert_allclose(np.std(bias), bias_sd, rtol=0.2)
 
 
-class WrongDraw(AbstractConditional):
+class WrongDraw(AbstractSimpleConditional):
     """Says it has three coordinates and draws two."""
 
     dim = 3
@@ -176,7 +176,7 @@ class WrongDraw(AbstractConditional):
         return -jnp.sum((z[:2] - eps) ** 2)
 
 
-class VectorDensity(AbstractConditional):
+class VectorDensity(AbstractSimpleConditional):
     """Forgets to sum its log density."""
 
     dim = 2

@@ -133,7 +133,7 @@ def with_local_functions():
 
 
 def of_a_local_class():
-    class Local(uivi.families.AbstractConditional):
+    class Local(uivi.families.AbstractSimpleConditional):
         weight: jax.Array
         dim: int = eqx.field(static=True, default=2)
         noise_dim: int = eqx.field(static=True, default=2)
@@ -165,7 +165,7 @@ def test_what_cannot_be_imported_is_refused_and_no_file_is_left(make, tmp_path):
 SAVE_FROM_A_SCRIPT = """
 import sys, jax, jax.numpy as jnp, uivi
 
-class Mine(uivi.families.AbstractConditional):
+class Mine(uivi.families.AbstractSimpleConditional):
     weight: jax.Array
     dim = property(lambda self: 1)
     noise_dim = property(lambda self: 1)

@@ -1,18 +1,24 @@
 """Reverse samplers with one fault each: the tests must notice every one of them."""
 
+import abc
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from uivi._types import Draw, ReverseDraws, ReverseInfo
-from uivi.reverse import AbstractReverseSampler
+from uivi.reverse import AbstractPerDrawSampler, from_mixing
 
 
-class _Faulty(AbstractReverseSampler):
+class _Faulty(AbstractPerDrawSampler):
     """No state, one draw: subclasses write `move`."""
 
-    def move(self, key, family, draw):
-        raise NotImplementedError
+    @abc.abstractmethod
+    def move(self, key, family, draw): ...
+
+    def fitted_proposal(self, state):
+        del state
+        return from_mixing()
 
     def init(self, key, family):
         del key, family

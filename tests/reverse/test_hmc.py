@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers import compiled_reverse, draw_pairs, make_oracle
 from uivi.families import MLP, Gaussian, LogScale, SemiImplicit, StandardNormal
-from uivi.families.conditionals import AbstractConditional
+from uivi.families.conditionals import AbstractSimpleConditional
 from uivi.reverse import HMC, AdaptBetween, AuthorsRule, BlackJAX, FixedStep, sample_reverse
 
 
@@ -41,7 +41,7 @@ def test_draws_equal_those_of_blackjax(step, x64, getkey):
 CALLS = []
 
 
-class Counted(AbstractConditional):
+class Counted(AbstractSimpleConditional):
     """N(ε, I), noting each evaluation of its density."""
 
     @property

@@ -17,7 +17,8 @@ from uivi.bench.flops import count_products
 from uivi.estimators import UIVI
 from uivi.families import SemiImplicit
 from uivi.reverse import HMC
-from uivi.reverse.base import AbstractReverseSampler, uniform_log_weights
+from uivi.reverse.base import AbstractPerDrawSampler, uniform_log_weights
+from uivi.reverse.proposals import FittedProposal, from_mixing
 from uivi.trainable import trained
 from uivi.training.update import FitState, Method, lowered_updates, one_update, run_updates, stack_states
 
@@ -53,7 +54,7 @@ def product_rate(shape: tuple[int, int, int], precision: str | None) -> float:
     return 2 * rows * inner * columns * turns / seconds(lambda: jax.block_until_ready(chain(x)))
 
 
-class Stay(AbstractReverseSampler):
+class Stay(AbstractPerDrawSampler):
     """No chain at all: ε′ = ε. What an update costs beside its chain (and a wrong gradient)."""
 
     def init(self, key: Key, family: SemiImplicit) -> tuple:
@@ -76,6 +77,11 @@ class Stay(AbstractReverseSampler):
         """Nothing to adapt."""
         del draws, contexts, memos
         return state
+
+    def fitted_proposal(self, state: tuple) -> FittedProposal:
+        """Returns q(ε)."""
+        del state
+        return from_mixing()
 
 
 class Timing(NamedTuple):

@@ -1,5 +1,6 @@
 """The role of an estimator of the ELBO's gradient, and what all of them share."""
 
+import abc
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ from jaxtyping import Array, Float, PyTree
 
 from uivi._types import Estimate, Info, Key, ReverseInfo, Scalar
 from uivi.families.base import AbstractFamily
-from uivi.reverse.proposals import FittedProposal, FromMixing
+from uivi.reverse.proposals import FittedProposal
 from uivi.targets.base import AbstractTarget
 from uivi.trainable import partition_trained
 
@@ -20,26 +21,25 @@ Params = tuple[AbstractFamily, AbstractTarget]
 class AbstractEstimator(eqx.Module):
     """Estimates the gradient of the negative ELBO in the parameters of (family, target).
 
-    Whatever a method learns on the side (a step size, a proposal) lives in its state, so the loop does
-    not change for a new method.
+    Whatever a method learns on the side (a step size, a proposal) lives in its state, so the training loop is
+    the same for every method.
     """
 
+    @abc.abstractmethod
     def init(self, key: Key, family: AbstractFamily, target: AbstractTarget) -> PyTree:
-        """Check that the family suits the method; return the method's first state."""
-        raise NotImplementedError
+        """Checks that the family suits the method, and returns the method's first state."""
 
+    @abc.abstractmethod
     def estimate(self, key: Key, params: Params, sites: PyTree, step: Array, state: PyTree) -> Estimate:
-        """One gradient, averaged over sites and draws."""
-        raise NotImplementedError
+        """Returns one gradient, averaged over sites and draws."""
 
+    @abc.abstractmethod
     def fitted_proposal(self, state: PyTree) -> FittedProposal:
-        """A proposal for q(ε|z) that tightens bounds: q(ε) unless the method learns one."""
-        del state
-        return FittedProposal(FromMixing(), ())
+        """Returns a proposal for q(ε|z) that tightens bounds: q(ε) unless the method learns one."""
 
 
 class RepeatedSites(eqx.Module):
-    """The sites of an update, each repeated for its S draws: leading axis N = B * S."""
+    """The sites of an update, each repeated for its S draws along a leading axis N = B * S."""
 
     sites: PyTree
     contexts: Float[Array, "N C"] | None
@@ -47,14 +47,14 @@ class RepeatedSites(eqx.Module):
 
     @classmethod
     def create(cls, target: AbstractTarget, sites: PyTree, num_draws: int) -> "RepeatedSites":
-        """Repeat sites and contexts."""
+        """Repeats sites and contexts."""
         contexts = jax.vmap(target.context, axis_size=target.num_sites)(sites)
-        repeat = lambda x: jnp.repeat(x, num_draws, 0)  # noqa: E731
+        repeat = lambda x: jnp.repeat(x, num_draws, 0)
         repeated, contexts = jax.tree.map(repeat, (sites, contexts))
         return cls(repeated, contexts, target.num_sites * num_draws)
 
     def log_joint(self, target: AbstractTarget, z: Float[Array, "N D"]) -> Float[Array, "N"]:
-        """Log p(x, z) of all draws."""
+        """Returns log p(x, z) of all draws."""
         return jax.vmap(target.log_joint)(z, self.sites)
 
 
@@ -65,7 +65,7 @@ def grad_of_trained(loss: Callable[[Params], tuple[Scalar, Any]], params: Params
 
 
 def make_info(log_joint: Float[Array, "N"], reverse: ReverseInfo, jump: Float[Array, "N"]) -> Info:
-    """Average the parts into the fields that all methods report."""
+    """Averages the parts into the fields that all methods report."""
     bad = jnp.sum(~jnp.isfinite(log_joint)).astype(log_joint.dtype)
     return Info(
         log_joint=jnp.mean(log_joint),
@@ -77,6 +77,6 @@ def make_info(log_joint: Float[Array, "N"], reverse: ReverseInfo, jump: Float[Ar
 
 
 def info_without_chain(log_joint: Float[Array, "N"]) -> Info:
-    """The info of a method without a reverse sampler."""
+    """Returns the info of a method without a reverse sampler."""
     unknown = jnp.full_like(log_joint, jnp.nan)
     return make_info(log_joint, ReverseInfo(unknown, unknown, jnp.zeros_like(log_joint)), unknown)

@@ -1,5 +1,7 @@
 """Estimators for families with a density: the standard reparameterised gradient and its path form."""
 
+import abc
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -11,28 +13,34 @@ from uivi.estimators.base import AbstractEstimator, Params, RepeatedSites, grad_
 from uivi.families.base import AbstractFamily
 from uivi.families.conditionals.location_scale import normal_log_prob, normal_sample
 from uivi.families.explicit import AbstractExplicit
+from uivi.reverse.proposals import FittedProposal, from_mixing
 from uivi.targets.base import AbstractTarget
 
 
 class AbstractReparameterised(AbstractEstimator):
-    """A gradient of log p(x, z) - log q(z) through reparameterised draws of a family with a density."""
+    """The gradient of log p(x, z) - log q(z) through reparameterised draws of a family with a density."""
 
     num_draws: int = eqx.field(static=True, default=64)
 
     def __check_init__(self):
         _checks.positive_int("num_draws", self.num_draws)
 
+    @abc.abstractmethod
     def held(self, parameters: PyTree) -> PyTree:
-        """The parameters of log q as the gradient shall see them."""
-        raise NotImplementedError
+        """Returns the parameters of log q as the gradient sees them."""
 
     def init(self, key: Key, family: AbstractFamily, target: AbstractTarget) -> tuple:
-        """No state."""
+        """Checks the family; there is no state."""
         del key, target
         return _need_density(self, family)
 
+    def fitted_proposal(self, state: tuple) -> FittedProposal:
+        """Returns q(ε): an explicit family has no reverse conditional to learn."""
+        del state
+        return from_mixing()
+
     def estimate(self, key: Key, params: Params, sites: PyTree, step: Array, state: tuple) -> Estimate:
-        """Differentiate in everything that `held` leaves free."""
+        """Differentiates in everything that `held` leaves free."""
         del step
         batch = RepeatedSites.create(params[1], sites, self.num_draws)
         keys = jax.random.split(key, batch.size)
@@ -55,21 +63,21 @@ class AbstractReparameterised(AbstractEstimator):
 
 
 class Explicit(AbstractReparameterised):
-    """Gradient of the ELBO by full reparameterisation (Kingma & Welling 2014)."""
+    """The gradient of the ELBO by full reparameterisation (Kingma & Welling 2014)."""
 
     def held(self, parameters: PyTree) -> PyTree:
-        """As they are."""
+        """Returns them as they are."""
         return parameters
 
 
 class StickingTheLanding(AbstractReparameterised):
-    """The path part of the gradient: log q(z) with its own parameters held (Roeder et al. 2017).
+    """The path derivative: the parameters of log q(z) itself are held constant (Roeder et al. 2017).
 
-    Unbiased as well, and without variance where q is the posterior.
+    It is unbiased too, and has no variance where q is the posterior.
     """
 
     def held(self, parameters: PyTree) -> PyTree:
-        """As constants."""
+        """Returns them as constants."""
         return jax.lax.stop_gradient(parameters)
 
 

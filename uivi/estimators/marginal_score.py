@@ -1,4 +1,4 @@
-"""The score ∇_z log q(z) from weighted reverse draws: written once, for every method."""
+"""The score ∇_z log q(z) from weighted reverse draws: the only place that forms it."""
 
 import jax
 import jax.numpy as jnp
@@ -9,16 +9,16 @@ from uivi.families.semi_implicit import SemiImplicit
 
 
 def score(family: SemiImplicit, z: Latent, reverse: ReverseDraws, context: Context = None) -> Latent:
-    """∇_z log q(z) ≈ Σ_m w_m ∇_z log q(z|ε′_m) (Titsias & Ruiz 2019, eq. 8).
+    """Estimates ∇_z log q(z) by Σ_m w_m ∇_z log q(z|ε′_m) (Titsias & Ruiz 2019, eq. 8).
 
     Args:
         family: the semi-implicit family.
-        z: where, shape (D,).
+        z: the point, shape (D,).
         reverse: weighted draws of q(ε|z).
-        context: of an amortised family.
+        context: context of an amortised family.
 
     Returns:
-        The estimate, shape (D,).
+        The estimated score, shape (D,).
     """
     return family.conditional.mean_score(z, reverse.eps, jnp.exp(reverse.log_weights), context)
 
@@ -29,5 +29,5 @@ def scores(
     reverse: ReverseDraws,
     contexts: Float[Array, "N C"] | None,
 ) -> Float[Array, "N D"]:
-    """`score` of N draws."""
+    """Estimates the score at N draws."""
     return jax.vmap(lambda z, r, c: score(family, z, r, c))(z, reverse, contexts)

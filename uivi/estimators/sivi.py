@@ -1,4 +1,4 @@
-"""Semi-implicit variational inference: gradient of a lower bound."""
+"""Semi-implicit variational inference: the gradient of a lower bound."""
 
 import equinox as eqx
 import jax
@@ -11,20 +11,21 @@ from uivi.estimators.base import AbstractEstimator, Params, RepeatedSites, grad_
 from uivi.estimators.uivi import need_semi_implicit
 from uivi.families.base import AbstractFamily
 from uivi.families.semi_implicit import SemiImplicit
+from uivi.reverse.proposals import FittedProposal, from_mixing
 from uivi.targets.base import AbstractTarget
 
 
 class SIVI(AbstractEstimator):
-    """Gradient of the SIVI bound with L extra mixing draws (Yin & Zhou 2018; paper, eq. 11).
+    """The gradient of the SIVI bound with L extra mixing draws (Yin & Zhou 2018; paper, eq. 11).
 
-    Biased for the ELBO's gradient: it is the gradient of a lower bound that tightens with L.
+    It is biased for the ELBO's gradient: the bound lies below the ELBO and tightens with L.
 
     Args:
-        num_draws: S, draws of z per site.
-        num_mixing: L at the end.
-        schedule: pairs (step, L) for a smaller L in the beginning; each holds from its step on. It starts at
-            step 0, ends at `num_mixing` and never decreases. All stages cost as much as the last: fewer draws
-            are a mask.
+        num_draws: number of draws of z per site, S.
+        num_mixing: L at the end of the fit.
+        schedule: pairs (step, L) for a smaller L at first; each holds from its step on. It starts at step 0,
+            ends at `num_mixing` and never decreases. All stages cost as much as the last, because unused draws
+            are only masked.
     """
 
     num_draws: int = eqx.field(static=True, default=64)
@@ -45,13 +46,18 @@ class SIVI(AbstractEstimator):
             )
 
     def init(self, key: Key, family: AbstractFamily, target: AbstractTarget) -> tuple:
-        """No state."""
+        """Checks the family; there is no state."""
         del key, target
         need_semi_implicit(self, family)
         return ()
 
+    def fitted_proposal(self, state: tuple) -> FittedProposal:
+        """Returns q(ε): SIVI learns no proposal."""
+        del state
+        return from_mixing()
+
     def estimate(self, key: Key, params: Params, sites: PyTree, step: Array, state: tuple) -> Estimate:
-        """Differentiate the bound as it stands."""
+        """Differentiates the bound."""
         draw_key, mixing_key = jax.random.split(key)
         batch = RepeatedSites.create(params[1], sites, self.num_draws)
         draw_keys = jax.random.split(draw_key, batch.size)
@@ -62,7 +68,7 @@ class SIVI(AbstractEstimator):
             family, target = params
             assert isinstance(family, SemiImplicit)
             draws = jax.vmap(family.sample)(draw_keys, batch.contexts)
-            one = lambda k, d, c: _log_marginal(family, k, d, c, active)  # noqa: E731
+            one = lambda k, d, c: _log_marginal(family, k, d, c, active)
             log_q = jax.vmap(one)(mixing_keys, draws, batch.contexts)
             log_joint = batch.log_joint(target, draws.z)
             return -jnp.mean(log_joint - log_q), log_joint
@@ -71,7 +77,7 @@ class SIVI(AbstractEstimator):
         return Estimate(grads, state, info_without_chain(log_joint))
 
     def _active(self, step: Array) -> Float[Array, "L"]:
-        """0 for the mixing draws in use at this step, minus infinity for the others."""
+        """Returns 0 for the mixing draws in use at this step, minus infinity for the others."""
         size = jnp.asarray(self.num_mixing)
         for start, value in self.schedule:
             size = jnp.where(step >= start, value, size)
@@ -81,7 +87,7 @@ class SIVI(AbstractEstimator):
 def _log_marginal(
     family: SemiImplicit, key: Key, draw: Draw, context: Array | None, active: Float[Array, "L"]
 ) -> Scalar:
-    """Log of the mean of q(z|ε) over the generating ε and the active fresh ones."""
+    """Returns the log of the mean of q(z|ε) over the generating ε and the active fresh ones."""
     fresh = jax.vmap(family.mixing.sample)(jax.random.split(key, active.shape[0]))
     log_prob = family.conditional.log_prob_of(draw.z, context)
     eps = jnp.concatenate([draw.eps[None], fresh])

@@ -19,14 +19,14 @@ from uivi.trainable import partition_trained
 
 
 class UIVI(AbstractEstimator):
-    """g = (∇_z log p(x, z) - ∇_z log q(z)) ∇_θ h_θ(u; ε) (Titsias & Ruiz 2019, eqs. 5 to 9).
+    """The gradient g = (∇_z log p(x, z) - ∇_z log q(z)) ∇_θ h_θ(u; ε) (Titsias & Ruiz 2019, eqs. 5 to 9).
 
-    The score of q comes from reverse draws ε′ ~ q(ε|z). Unbiased as far as ε′ is independent of ε given z:
-    a kernel that stays at its start gives the gradient of the entropy H(z|ε) instead of H(z).
+    The score of q comes from reverse draws ε′ ~ q(ε|z). The estimate is unbiased if ε′ is independent of ε
+    given z. A kernel that stays at its start gives the gradient of the entropy H(z|ε) instead of H(z).
 
     Args:
-        num_draws: S, draws of z per site.
-        sampler: of the reverse conditional.
+        num_draws: number of draws of z per site, S.
+        sampler: sampler of the reverse conditional.
     """
 
     num_draws: int = eqx.field(static=True, default=64)
@@ -36,12 +36,12 @@ class UIVI(AbstractEstimator):
         _checks.positive_int("num_draws", self.num_draws)
 
     def init(self, key: Key, family: AbstractFamily, target: AbstractTarget) -> PyTree:
-        """The sampler's state."""
+        """Returns the sampler's state."""
         del target
         return self.sampler.init(key, need_semi_implicit(self, family))
 
     def estimate(self, key: Key, params: Params, sites: PyTree, step: Array, state: PyTree) -> Estimate:
-        """Model and entropy component in one pull-back through the reparameterisation."""
+        """Pulls model and entropy component back through the reparameterisation, in one pass."""
         del step
         family, target = params
         assert isinstance(family, SemiImplicit)
@@ -54,7 +54,7 @@ class UIVI(AbstractEstimator):
             return draws.z, draws
 
         trained, static = partition_trained(family)
-        sample = lambda trained: reparameterise(eqx.combine(trained, static))  # noqa: E731
+        sample = lambda trained: reparameterise(eqx.combine(trained, static))
         z, pull_back, draws = jax.vjp(sample, trained, has_aux=True)
         reverse = sample_reverse(reverse_key, self.sampler, family, draws, batch.contexts, state)
         score = scores(family, z, reverse.draws, batch.contexts)
@@ -65,12 +65,12 @@ class UIVI(AbstractEstimator):
         return Estimate((family_grads, target_grads), reverse.state, info)
 
     def fitted_proposal(self, state: PyTree) -> FittedProposal:
-        """The reverse sampler's."""
+        """Returns the proposal of the reverse sampler."""
         return self.sampler.fitted_proposal(state)
 
 
 def _model_part(target: AbstractTarget, batch: RepeatedSites, z: Array):
-    """Log p(x, z) of all draws, its gradient in z, and the gradient of minus its mean in the target."""
+    """Returns log p(x, z) of all draws, its gradient in z, and the gradient of minus its mean in the target."""
     trained, static = partition_trained(target)
 
     def total(z: Array, trained):
@@ -82,7 +82,7 @@ def _model_part(target: AbstractTarget, batch: RepeatedSites, z: Array):
 
 
 def need_semi_implicit(method: AbstractEstimator, family: AbstractFamily) -> SemiImplicit:
-    """The family, if it is semi-implicit; else raise."""
+    """Returns the family if it is semi-implicit, otherwise raises."""
     if isinstance(family, SemiImplicit):
         return family
     raise TypeError(

@@ -2,8 +2,11 @@
 
 from uivi.families.base import AbstractFamily
 from uivi.families.conditionals import (
+    AbstractAutodiffConditional,
     AbstractConditional,
+    AbstractNetConditional,
     AbstractScale,
+    AbstractSimpleConditional,
     Affine,
     Exponential,
     Gamma,
@@ -24,11 +27,14 @@ from uivi.networks import MLP, authors_init, he_init, small_init
 
 __all__ = [
     "MLP",
+    "AbstractAutodiffConditional",
     "AbstractConditional",
     "AbstractExplicit",
     "AbstractFamily",
     "AbstractMixing",
+    "AbstractNetConditional",
     "AbstractScale",
+    "AbstractSimpleConditional",
     "Affine",
     "ExplicitGaussian",
     "Exponential",

@@ -1,5 +1,7 @@
 """Explicit Gaussian families: mean-field, or the encoder of a standard VAE."""
 
+import abc
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -11,49 +13,50 @@ from uivi.networks import MLP
 
 
 class AbstractExplicit(AbstractFamily):
-    """q(z) = N(loc, diag(scale²)) with an exact `log_prob`, free or amortised."""
+    """A Gaussian q(z) = N(loc, diag(scale²)) with a closed-form `log_prob`, free or amortised."""
 
+    @abc.abstractmethod
     def parameters(self, context: Context = None) -> tuple[Latent, Latent]:
-        """Location and log scale."""
-        raise NotImplementedError
+        """Returns location and log scale."""
 
     def sample(self, key: Key, context: Context = None) -> Draw:
-        """Z = loc + scale u; the draw has an empty ε."""
+        """Draws z = loc + scale u. The draw has an empty ε."""
         z = normal_sample(key, *self.parameters(context))
         return Draw(z, jnp.zeros((0,), z.dtype))
 
     def log_prob(self, z: Latent, context: Context = None) -> Scalar:
-        """Exact log q(z)."""
+        """Returns log q(z) in closed form."""
         return normal_log_prob(z, *self.parameters(context))
 
 
 class ExplicitGaussian(AbstractExplicit):
-    """Location and log scale free, or from one network.
+    """A Gaussian whose location and log scale are free, or come from one network.
 
-    `encoder` is a network of the context with 2D outputs, or the free vector of these outputs
-    (locations, then log scales).
+    Attributes:
+        encoder: a network of the context with 2D outputs (locations, then log scales), or the free vector of
+            these outputs.
     """
 
     encoder: MLP | Float[Array, "P"]
 
     @classmethod
     def create(cls, dim: int, scale: float = 1.0) -> "ExplicitGaussian":
-        """Mean-field Gaussian at the origin."""
+        """Creates a mean-field Gaussian at the origin."""
         return cls(jnp.concatenate([jnp.zeros(dim), jnp.full((dim,), jnp.log(scale))]))
 
     @property
     def dim(self) -> int:
-        """D."""
+        """Size of the latent vector z, D."""
         outputs = self.encoder.out_dim if isinstance(self.encoder, MLP) else self.encoder.shape[0]
         return outputs // 2
 
     @property
     def context_dim(self) -> int:
-        """C."""
+        """Size of the context, C."""
         return self.encoder.noise_dim if isinstance(self.encoder, MLP) else 0
 
     def parameters(self, context: Context = None) -> tuple[Latent, Latent]:
-        """Location and log scale."""
+        """Returns location and log scale."""
         outputs = self.encoder
         if isinstance(outputs, MLP):
             outputs = outputs(_need_context(context, self.context_dim))
@@ -62,7 +65,7 @@ class ExplicitGaussian(AbstractExplicit):
 
 
 class TwoNetGaussian(AbstractExplicit):
-    """N(μ(x), diag(softplus(s(x))²)) with separate networks: the paper's standard VAE (Section 4.3)."""
+    """The paper's standard VAE, N(μ(x), diag(softplus(s(x))²)) with separate networks (Section 4.3)."""
 
     loc_net: MLP
     scale_net: MLP
@@ -74,16 +77,16 @@ class TwoNetGaussian(AbstractExplicit):
 
     @property
     def dim(self) -> int:
-        """D."""
+        """Size of the latent vector z, D."""
         return self.loc_net.out_dim
 
     @property
     def context_dim(self) -> int:
-        """C."""
+        """Size of the context, C."""
         return self.loc_net.noise_dim
 
     def parameters(self, context: Context = None) -> tuple[Latent, Latent]:
-        """Location and log scale."""
+        """Returns location and log scale."""
         x = _need_context(context, self.context_dim)
         return self.loc_net(x), jnp.log(jax.nn.softplus(self.scale_net(x)))
 

@@ -1,4 +1,4 @@
-"""The linear-Gaussian conditional: every quantity of the method in closed form."""
+"""The linear-Gaussian conditional, for which every quantity of the method has a closed form."""
 
 import jax
 import jax.numpy as jnp
@@ -6,14 +6,14 @@ from jaxtyping import Array, Float
 
 from uivi import _checks
 from uivi._types import Context, Key, Latent, Noise, Scalar
-from uivi.families.conditionals.base import AbstractConditional
+from uivi.families.conditionals.base import AbstractSimpleConditional
 from uivi.families.conditionals.location_scale import normal_log_prob
 
 
-class LinearGaussian(AbstractConditional):
-    """q(z|ε) = N(W ε + b, diag(σ²)) under q(ε) = N(0, I): the oracle of the tests.
+class LinearGaussian(AbstractSimpleConditional):
+    """The oracle of the tests: q(z|ε) = N(W ε + b, diag(σ²)) under q(ε) = N(0, I).
 
-    Marginal q(z) = N(b, W Wᵀ + diag(σ²)); reverse conditional q(ε|z) = N(P Wᵀ diag(σ⁻²)(z - b), P)
+    The marginal is q(z) = N(b, W Wᵀ + diag(σ²)), the reverse conditional q(ε|z) = N(P Wᵀ diag(σ⁻²)(z - b), P)
     with P = (I + Wᵀ diag(σ⁻²) W)⁻¹.
     """
 
@@ -28,45 +28,45 @@ class LinearGaussian(AbstractConditional):
 
     @property
     def dim(self) -> int:
-        """D."""
+        """Size of the latent vector z, D."""
         return self.weight.shape[0]
 
     @property
     def noise_dim(self) -> int:
-        """E."""
+        """Size of the noise ε, E."""
         return self.weight.shape[1]
 
     def sample(self, key: Key, eps: Noise, context: Context = None) -> Latent:
-        """Z = W ε + b + σ u."""
+        """Draws z = W ε + b + σ u."""
         del context
         return self.weight @ eps + self.bias + self.scale * jax.random.normal(key, (self.dim,))
 
     def log_prob(self, z: Latent, eps: Noise, context: Context = None) -> Scalar:
-        """Log density of the conditional."""
+        """Returns the log density of the conditional."""
         del context
         return normal_log_prob(z, self.weight @ eps + self.bias, jnp.log(self.scale))
 
     def marginal(self) -> tuple[Float[Array, "D"], Float[Array, "D D"]]:
-        """Mean and covariance of q(z)."""
+        """Returns mean and covariance of q(z)."""
         return self.bias, self.weight @ self.weight.T + jnp.diag(self.scale**2)
 
     def marginal_log_prob(self, z: Latent) -> Scalar:
-        """Exact log q(z)."""
+        """Returns the exact log q(z)."""
         return jnp.asarray(jax.scipy.stats.multivariate_normal.logpdf(z, *self.marginal()))
 
     def score(self, z: Latent) -> Latent:
-        """Exact ∇_z log q(z)."""
+        """Returns the exact ∇_z log q(z)."""
         mean, covariance = self.marginal()
         return -jnp.linalg.solve(covariance, z - mean)
 
     def reverse(self, z: Latent) -> tuple[Float[Array, "E"], Float[Array, "E E"]]:
-        """Mean and covariance of q(ε|z)."""
+        """Returns mean and covariance of q(ε|z)."""
         scaled = self.weight / (self.scale**2)[:, None]
         precision = jnp.eye(self.noise_dim, dtype=scaled.dtype) + self.weight.T @ scaled
         covariance = jnp.linalg.inv(precision)
         return covariance @ (scaled.T @ (z - self.bias)), covariance
 
     def sample_reverse(self, key: Key, z: Latent) -> Noise:
-        """An exact draw of q(ε|z)."""
+        """Draws exactly from q(ε|z)."""
         mean, covariance = self.reverse(z)
         return jax.random.multivariate_normal(key, mean, covariance)

@@ -13,9 +13,9 @@ from uivi.families.mixing import AbstractMixing
 
 
 class SemiImplicit(AbstractFamily):
-    """q(z) = ∫ q(z|ε) q(ε) dε (Titsias & Ruiz 2019, eqs. 2 and 3).
+    """The family q(z) = ∫ q(z|ε) q(ε) dε (Titsias & Ruiz 2019, eqs. 2 and 3).
 
-    There is no `log_prob(z)`: the marginal is intractable. `uivi.evaluation.bounds` estimates it from both sides.
+    It has no `log_prob(z)`, because the marginal is intractable. `uivi.evaluation` bounds it from both sides.
     """
 
     mixing: AbstractMixing
@@ -33,40 +33,40 @@ class SemiImplicit(AbstractFamily):
 
     @property
     def dim(self) -> int:
-        """D."""
+        """Size of the latent vector z, D."""
         return self.conditional.dim
 
     @property
     def noise_dim(self) -> int:
-        """E."""
+        """Size of the noise ε, E."""
         return self.mixing.dim
 
     @property
     def context_dim(self) -> int:
-        """C."""
+        """Size of the context, C."""
         return self.conditional.context_dim
 
     def sample(self, key: Key, context: Context = None) -> Draw:
-        """Draw ε ~ q(ε), then z = h(u; ε) (eqs. 2 and 4)."""
+        """Draws ε ~ q(ε), then z = h(u; ε) (eqs. 2 and 4)."""
         eps_key, z_key = jax.random.split(key)
         eps = self.mixing.sample(eps_key)
         return Draw(self.conditional.sample(z_key, eps, context), eps)
 
     def log_joint(self, z: Latent, eps: Noise, context: Context = None) -> Scalar:
-        """Log q(z|ε) + log q(ε)."""
+        """Returns log q(z|ε) + log q(ε)."""
         return self.conditional.log_prob(z, eps, context) + self.mixing.log_prob(eps)
 
     def reverse_log_density(self, z: Latent, near: Noise, context: Context = None) -> Callable[[Noise], Scalar]:
-        """The unnormalised log density of the reverse conditional, ε -> log q(z|ε) + log q(ε).
+        """Returns the unnormalised log density of the reverse conditional, ε -> log q(z|ε) + log q(ε).
 
-        Made for a chain that starts at the ε `near`; see `log_prob_near` of the conditional.
+        It is meant for a chain that starts at `near`; see `log_prob_near` of the conditional.
         """
         log_prob = self.conditional.log_prob_near(z, near, context)
         return lambda eps: log_prob(eps) + self.mixing.log_prob(eps)
 
 
 def _check_shapes(family: SemiImplicit) -> None:
-    """Trace one draw and one density, so that a conditional whose shapes disagree fails here."""
+    """Traces one draw and one density, so that a conditional with inconsistent shapes fails at once."""
     conditional = family.conditional
     context = None
     if conditional.context_dim:

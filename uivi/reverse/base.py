@@ -1,5 +1,6 @@
-"""The role of a reverse sampler: Markov (or importance) draws of q(ε|z) from the ε that made z."""
+"""The role of a reverse sampler: draws of q(ε|z), by a Markov chain from the ε that made z or by importance."""
 
+import abc
 from typing import Any
 
 import equinox as eqx
@@ -9,52 +10,70 @@ from jaxtyping import Array, Float, PyTree
 
 from uivi._types import Draw, Key, ReverseDraws, ReverseInfo, Scalar
 from uivi.families.semi_implicit import SemiImplicit
-from uivi.reverse.proposals import FittedProposal, FromMixing
+from uivi.reverse.proposals import FittedProposal
 
 CHAINS = "chains"
-"""Name of the axis of draws, for kernels that average over the chains of an update."""
+"""Name of the mapped axis of draws, for kernels that average over the chains of an update."""
 
 
 class AbstractReverseSampler(eqx.Module):
-    """Draws ε′ ~ q(ε|z), started at the ε that made z, so in stationarity (paper, Section 2.3).
+    """Draws ε′ ~ q(ε|z), starting at the ε that made z, so in stationarity (paper, Section 2.3).
 
-    `kernel` acts on one draw with the state fixed, so a kernel that is invariant for q(ε|z) stays exactly
-    invariant; `adapt` then changes the state (step size, learned proposal) between updates.
+    `sample` runs with the state fixed, so a kernel that leaves q(ε|z) invariant stays exactly invariant.
+    `adapt` then changes the state (a step size, a learned proposal) between updates.
+
+    Most samplers treat one draw at a time: subclass `AbstractPerDrawSampler` and write `kernel`.
     """
 
+    @abc.abstractmethod
     def init(self, key: Key, family: SemiImplicit) -> PyTree:
-        """The state carried between updates."""
-        raise NotImplementedError
+        """Returns the state that is carried between updates."""
 
+    @abc.abstractmethod
+    def sample(
+        self, keys: Array, family: SemiImplicit, draws: Draw, contexts: Array | None, state: PyTree
+    ) -> tuple[ReverseDraws, ReverseInfo, PyTree]:
+        """Returns reverse draws for N pairs (z, ε), their info, and memos for `adapt`, all with an axis N."""
+
+    @abc.abstractmethod
+    def adapt(self, state: PyTree, draws: Draw, contexts: Array | None, memos: PyTree) -> PyTree:
+        """Returns the next state, given all draws of the update and the memos of `sample`."""
+
+    @abc.abstractmethod
+    def fitted_proposal(self, state: PyTree) -> FittedProposal:
+        """Returns the best proposal for q(ε|z) that the sampler knows, for bounds."""
+
+
+class AbstractPerDrawSampler(AbstractReverseSampler):
+    """A reverse sampler that treats every draw by itself."""
+
+    @abc.abstractmethod
     def kernel(
         self, key: Key, family: SemiImplicit, draw: Draw, context: Array | None, state: PyTree
     ) -> tuple[ReverseDraws, ReverseInfo, PyTree]:
-        """Draws for one (z, ε), their info, and a memo for `adapt`."""
-        raise NotImplementedError
+        """Returns reverse draws for one pair (z, ε), their info, and a memo for `adapt`."""
 
-    def kernels(
+    def sample(
         self, keys: Array, family: SemiImplicit, draws: Draw, contexts: Array | None, state: PyTree
     ) -> tuple[ReverseDraws, ReverseInfo, PyTree]:
-        """`kernel` of N draws; to be overridden where a device does many of them better in another way."""
-        one = lambda key, draw, context: self.kernel(key, family, draw, context, state)  # noqa: E731
-        return jax.vmap(one, axis_name=CHAINS)(keys, draws, contexts)
-
-    def adapt(self, state: PyTree, draws: Draw, contexts: Array | None, memos: PyTree) -> PyTree:
-        """The next state, from all draws of the update and the memos of their kernels."""
-        raise NotImplementedError
-
-    def fitted_proposal(self, state: PyTree) -> FittedProposal:
-        """The best proposal for q(ε|z) that the sampler knows, for bounds: q(ε) unless it learns one."""
-        del state
-        return FittedProposal(FromMixing(), ())
+        """Maps `kernel` over the draws."""
+        return map_draws(self.kernel, keys, family, draws, contexts, state)
 
 
 class Reversed(eqx.Module):
-    """What one update gets from a reverse sampler: draws, per-chain info, next state."""
+    """What one update gets from a reverse sampler: draws, info of each chain, the next state."""
 
     draws: ReverseDraws
     info: ReverseInfo
     state: Any
+
+
+def map_draws(
+    kernel, keys: Array, family: SemiImplicit, draws: Draw, contexts: Array | None, state: PyTree
+) -> tuple[ReverseDraws, ReverseInfo, PyTree]:
+    """Maps the kernel of one draw over N draws, along the named axis `CHAINS`."""
+    one = lambda key, draw, context: kernel(key, family, draw, context, state)
+    return jax.vmap(one, axis_name=CHAINS)(keys, draws, contexts)
 
 
 def sample_reverse(
@@ -65,25 +84,28 @@ def sample_reverse(
     contexts: Float[Array, "N C"] | None,
     state: PyTree,
 ) -> Reversed:
-    """Run the sampler's kernel on N draws at once, then let it adapt."""
+    """Runs the sampler on N draws, then lets it adapt."""
     keys = jax.random.split(key, draws.z.shape[0])
-    reverse, info, memos = sampler.kernels(keys, family, draws, contexts, state)
+    reverse, info, memos = sampler.sample(keys, family, draws, contexts, state)
     return Reversed(reverse, info, sampler.adapt(state, draws, contexts, memos))
 
 
 def jump(family: SemiImplicit, draw: Draw, reverse: ReverseDraws) -> Scalar:
-    """Mean squared distance of ε′ from ε over that of two independent draws of q(ε): 0 is stuck."""
+    """Returns the mean squared distance of ε′ from ε, relative to two independent draws of q(ε). 0 is stuck."""
     squares = jnp.sum((reverse.eps - draw.eps[None]) ** 2, -1)
     typical = 2 * family.mixing.variance() * family.noise_dim
     return jnp.sum(jnp.exp(reverse.log_weights) * squares) / typical
 
 
 def rejected_nonfinite(family: SemiImplicit, eps: Array, energy: Scalar) -> Scalar:
-    """1 for a non-finite energy inside the support of q(ε), else 0."""
+    """Returns 1 for a non-finite energy inside the support of q(ε), otherwise 0.
+
+    A move out of the support is an ordinary rejection and does not count.
+    """
     outside = family.mixing.log_prob(eps) == -jnp.inf
     return jnp.where(~jnp.isfinite(energy) & ~outside, 1.0, 0.0).astype(energy.dtype)
 
 
 def uniform_log_weights(num_draws: int, dtype) -> Float[Array, "M"]:
-    """Normalised log weights of equally weighted draws."""
+    """Returns the normalised log weights of equally weighted draws."""
     return jnp.full((num_draws,), -jnp.log(num_draws), dtype)

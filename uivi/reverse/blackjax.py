@@ -12,28 +12,30 @@ from uivi import _checks
 from uivi._jax import ordinary_promotion
 from uivi._types import Draw, Key, ReverseDraws, ReverseInfo, Scalar
 from uivi.families.semi_implicit import SemiImplicit
-from uivi.reverse.base import AbstractReverseSampler, rejected_nonfinite, uniform_log_weights
+from uivi.reverse.base import AbstractPerDrawSampler, rejected_nonfinite, uniform_log_weights
+from uivi.reverse.proposals import FittedProposal, from_mixing
 from uivi.reverse.step_size import AbstractStepSize, AdaptBetween
 
 
 def acceptance_rate(info: Any) -> Scalar:
-    """As most of BlackJAX's kernels report it."""
+    """Returns the acceptance rate as most of BlackJAX's kernels report it."""
     return info.acceptance_rate
 
 
-class BlackJAX(AbstractReverseSampler):
+class BlackJAX(AbstractPerDrawSampler):
     """A BlackJAX algorithm with a step size, run from the generating ε.
 
     Args:
         algorithm: called as `algorithm(log_density, step_size)`, returns BlackJAX's `init`/`step` pair.
-            `blackjax.mala` and `blackjax.barker` can be passed as they are; name the metric of others:
-            `lambda f, h: blackjax.nuts(f, h, inverse_mass_matrix=jnp.ones(noise_dim))`. It must leave
-            exp(log_density) invariant: not `blackjax.mclmc`, nor what adapts on the way.
+            Pass `blackjax.mala` and `blackjax.barker` as they are; give others their metric:
+            `lambda f, h: blackjax.nuts(f, h, inverse_mass_matrix=jnp.ones(noise_dim))`. The algorithm must
+            leave exp(log_density) invariant, which rules out `blackjax.mclmc` and anything that adapts as it
+            runs.
         num_burnin: transitions thrown away.
         num_draws: transitions kept.
-        step_size: how the step size starts and adapts.
-        acceptance: reads the acceptance probability from the info of a transition; for kernels that always
-            move (slices) `lambda info: 1.0`, with `uivi.reverse.FixedStep`.
+        step_size: rule by which the step size starts and adapts.
+        acceptance: reads the acceptance probability from the info of a transition. For kernels that always
+            move, such as slice samplers, pass `lambda info: 1.0` and `uivi.reverse.FixedStep`.
     """
 
     algorithm: Callable = eqx.field(static=True)
@@ -47,14 +49,14 @@ class BlackJAX(AbstractReverseSampler):
         _checks.positive_int("num_draws", self.num_draws)
 
     def init(self, key: Key, family: SemiImplicit) -> Scalar:
-        """The step size."""
+        """Returns the first step size."""
         del key, family
         return self.step_size.init()
 
     def kernel(
         self, key: Key, family: SemiImplicit, draw: Draw, context: Array | None, state: Scalar
     ) -> tuple[ReverseDraws, ReverseInfo, Scalar]:
-        """One chain from the generating ε."""
+        """Runs one chain from the generating ε."""
         density = family.reverse_log_density(draw.z, draw.eps, context)
         algorithm = self.algorithm(density, state.astype(draw.eps.dtype))
 
@@ -73,6 +75,11 @@ class BlackJAX(AbstractReverseSampler):
         return ReverseDraws(eps[self.num_burnin :], weights, end.position), info, acceptance
 
     def adapt(self, state: Scalar, draws: Draw, contexts: Array | None, memos: Array) -> Scalar:
-        """The rule's change between updates."""
+        """Applies the rule's change between updates."""
         del draws, contexts
         return self.step_size.between(state, jnp.mean(memos).astype(state.dtype))
+
+    def fitted_proposal(self, state: Scalar) -> FittedProposal:
+        """Returns q(ε): the chain learns no proposal."""
+        del state
+        return from_mixing()

@@ -1,4 +1,4 @@
-"""Exact reverse draws, where the conditional has them: the oracle."""
+"""Exact reverse draws for the conditional that has them: the oracle of the tests."""
 
 import equinox as eqx
 import jax
@@ -8,10 +8,11 @@ from uivi import _checks
 from uivi._types import Draw, Key, ReverseDraws, ReverseInfo
 from uivi.families.linear_gaussian import LinearGaussian
 from uivi.families.semi_implicit import SemiImplicit
-from uivi.reverse.base import AbstractReverseSampler, uniform_log_weights
+from uivi.reverse.base import AbstractPerDrawSampler, uniform_log_weights
+from uivi.reverse.proposals import FittedProposal, from_mixing
 
 
-class Exact(AbstractReverseSampler):
+class Exact(AbstractPerDrawSampler):
     """Independent exact draws of q(ε|z); needs a `LinearGaussian` conditional."""
 
     num_draws: int = eqx.field(static=True, default=5)
@@ -20,7 +21,7 @@ class Exact(AbstractReverseSampler):
         _checks.positive_int("num_draws", self.num_draws)
 
     def init(self, key: Key, family: SemiImplicit) -> tuple:
-        """No state."""
+        """Returns an empty state, after checking the conditional."""
         del key
         if not isinstance(family.conditional, LinearGaussian):
             raise TypeError(
@@ -32,7 +33,7 @@ class Exact(AbstractReverseSampler):
     def kernel(
         self, key: Key, family: SemiImplicit, draw: Draw, context: Array | None, state: tuple
     ) -> tuple[ReverseDraws, ReverseInfo, tuple]:
-        """Draws that do not depend on the generating ε."""
+        """Returns draws that do not depend on the generating ε."""
         del context, state
         assert isinstance(family.conditional, LinearGaussian)
         keys = jax.random.split(key, self.num_draws)
@@ -43,6 +44,11 @@ class Exact(AbstractReverseSampler):
         return ReverseDraws(eps, weights, eps[-1]), info, ()
 
     def adapt(self, state: tuple, draws: Draw, contexts: Array | None, memos: tuple) -> tuple:
-        """Nothing to adapt."""
+        """Returns the state unchanged: there is nothing to adapt."""
         del draws, contexts, memos
         return state
+
+    def fitted_proposal(self, state: tuple) -> FittedProposal:
+        """Returns q(ε): the sampler learns no proposal."""
+        del state
+        return from_mixing()

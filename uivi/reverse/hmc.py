@@ -1,6 +1,6 @@
 """Hamiltonian Monte Carlo on the reverse conditional: the paper's sampler."""
 
-from typing import NamedTuple
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -8,30 +8,38 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from uivi import _checks
+from uivi._leapfrog import Point, leapfrog
 from uivi._types import Draw, Key, ReverseDraws, ReverseInfo, Scalar
 from uivi.families.semi_implicit import SemiImplicit
-from uivi.gpu import dispatch as fused
-from uivi.reverse.base import CHAINS, AbstractReverseSampler, rejected_nonfinite, uniform_log_weights
+from uivi.gpu import dispatch
+from uivi.reverse.base import (
+    CHAINS,
+    AbstractReverseSampler,
+    map_draws,
+    rejected_nonfinite,
+    uniform_log_weights,
+)
+from uivi.reverse.proposals import FittedProposal, from_mixing
 from uivi.reverse.step_size import AbstractStepSize, AdaptBetween
 
 MOST_UNROLLED = 60
-
-
-class _Chain(NamedTuple):
-    eps: Array
-    log_density: Array
-    gradient: Array
-    step_size: Array
+"""Longest chain, in leapfrog steps, whose loops are unrolled on a GPU."""
 
 
 class HMC(AbstractReverseSampler):
-    """Short HMC chain: `num_burnin` transitions, then `num_draws` kept ones (paper, Section 2.3).
+    """A short HMC chain: `num_burnin` transitions, then `num_draws` kept ones (paper, Section 2.3).
 
-    The gradient at the end point is reused, so `(num_burnin + num_draws) * num_leapfrog + 1` gradients a
-    chain (51 for the paper's 10 x 5). Identity mass, fixed trajectory length.
+    The gradient at the end of a trajectory is reused, so a chain costs
+    `(num_burnin + num_draws) * num_leapfrog + 1` gradients (51 for the paper's 10 x 5). The mass is the
+    identity and the trajectory length is fixed.
 
-    On a GPU that has it, one kernel runs the whole chain where the conditional fits (see `uivi.gpu`);
-    `is_fused` forces it on or off.
+    Attributes:
+        num_burnin: transitions thrown away.
+        num_draws: transitions kept.
+        num_leapfrog: leapfrog steps in a transition.
+        step_size: rule by which the step size starts and adapts.
+        is_fused: whether one GPU kernel runs all chains of an update. None uses it wherever it can run; see
+            `uivi.gpu.dispatch` for the conditions.
     """
 
     num_burnin: int = eqx.field(static=True, default=5)
@@ -46,46 +54,66 @@ class HMC(AbstractReverseSampler):
         _checks.positive_int("num_leapfrog", self.num_leapfrog)
 
     def init(self, key: Key, family: SemiImplicit) -> Scalar:
-        """The step size."""
+        """Returns the first step size."""
         del key, family
         return self.step_size.init()
 
-    def kernel(
+    def sample(
+        self, keys: Array, family: SemiImplicit, draws: Draw, contexts: Array | None, state: Scalar
+    ) -> tuple[ReverseDraws, ReverseInfo, tuple[Array, Array]]:
+        """Runs one chain from each generating ε, all of them in one GPU kernel where possible."""
+        if dispatch.is_chosen(family, wanted=self.is_fused):
+            return self._fused(keys, family, draws, contexts, state)
+        return map_draws(self._chain, keys, family, draws, contexts, state)
+
+    def adapt(self, state: Scalar, draws: Draw, contexts: Array | None, memos) -> Scalar:
+        """Takes the step size that the chains ended with, then applies the rule's change between updates."""
+        del state, draws, contexts
+        step_size, acceptance = memos
+        return self.step_size.between(jnp.mean(step_size), jnp.mean(acceptance))
+
+    def fitted_proposal(self, state: Scalar) -> FittedProposal:
+        """Returns q(ε): HMC learns no proposal."""
+        del state
+        return from_mixing()
+
+    def _chain(
         self, key: Key, family: SemiImplicit, draw: Draw, context: Array | None, state: Scalar
     ) -> tuple[ReverseDraws, ReverseInfo, tuple[Scalar, Scalar]]:
-        """One chain from the generating ε."""
+        """Runs one chain from the generating ε; returns the last step size and the acceptance as its memo."""
         density = jax.value_and_grad(family.reverse_log_density(draw.z, draw.eps, context))
 
-        def transition(chain: _Chain, xs):
+        def evaluate(eps: Array) -> Point:
+            value, gradient = density(eps)
+            return Point(eps, gradient, value)
+
+        def transition(carry: tuple[Point, Scalar], xs):
+            point, step_size = carry
             noise, is_burnin = xs
-            moved, accepted, probability, end = self._move(noise, chain, density)
-            adapted = self.step_size.within(chain.step_size, jax.lax.pmean(accepted, CHAINS))
-            step_size = jnp.where(is_burnin, adapted, chain.step_size)
-            bad = rejected_nonfinite(family, end.eps, end.log_density)
-            return moved._replace(step_size=step_size), (moved.eps, probability, bad)
+            moved, accepted, probability, end = self._move(noise, point, step_size, evaluate)
+            adapted = self.step_size.within(step_size, jax.lax.pmean(accepted, CHAINS))
+            bad = rejected_nonfinite(family, end.position, end.value)
+            return (moved, jnp.where(is_burnin, adapted, step_size)), (moved.position, probability, bad)
 
         total = self.num_burnin + self.num_draws
-        start = _Chain(draw.eps, *density(draw.eps), state)
         noise = jax.vmap(lambda k: _noise(k, draw.eps))(jax.random.split(key, total))
         xs = (noise, jnp.arange(total) < self.num_burnin)
         unroll = total if self._is_unrolled() else 1
-        end, (eps, probability, bad) = jax.lax.scan(transition, start, xs, unroll=unroll)
+        start = (evaluate(draw.eps), state)
+        (end, step_size), (eps, probability, bad) = jax.lax.scan(transition, start, xs, unroll=unroll)
         weights = uniform_log_weights(self.num_draws, eps.dtype)
         acceptance = jnp.mean(probability)
         info = ReverseInfo(acceptance, jnp.full_like(acceptance, jnp.nan), jnp.sum(bad))
-        memo = (end.step_size, acceptance)
-        return ReverseDraws(eps[self.num_burnin :], weights, end.eps), info, memo
+        return ReverseDraws(eps[self.num_burnin :], weights, end.position), info, (step_size, acceptance)
 
-    def kernels(
+    def _fused(
         self, keys: Array, family: SemiImplicit, draws: Draw, contexts: Array | None, state: Scalar
     ) -> tuple[ReverseDraws, ReverseInfo, tuple[Array, Array]]:
-        """All chains, by one kernel of the GPU if it can."""
-        if not fused.is_chosen(family, wanted=self.is_fused):
-            return super().kernels(keys, family, draws, contexts, state)
+        """Runs all chains in one GPU kernel, with the random numbers that `_chain` would draw."""
         total = self.num_burnin + self.num_draws
         move_keys = jax.vmap(lambda key: jax.random.split(key, total))(keys)
         momenta, uniforms = jax.vmap(jax.vmap(lambda key: _noise(key, draws.eps[0])))(move_keys)
-        chains = fused.Chains.create(family, draws, contexts)
+        chains = dispatch.Chains.create(family, draws, contexts)
         adaptation = self.step_size.adaptation(self.num_burnin)
         moves = chains.move(
             momenta=momenta,
@@ -101,43 +129,33 @@ class HMC(AbstractReverseSampler):
         info = ReverseInfo(acceptance, jnp.full_like(acceptance, jnp.nan), jnp.sum(moves.bad, 0))
         return ReverseDraws(eps, weights, eps[:, -1]), info, (step_size, acceptance)
 
-    def adapt(self, state: Scalar, draws: Draw, contexts: Array | None, memos) -> Scalar:
-        """The step size that the chains ended with, then the rule's own change between updates."""
-        del state, draws, contexts
-        step_size, acceptance = memos
-        return self.step_size.between(jnp.mean(step_size), jnp.mean(acceptance))
-
     def _is_unrolled(self) -> bool:
-        """A GPU is bound by the launches of a short chain's tiny kernels; a CPU is faster with the loops."""
+        """Whether to unroll the loops of a short chain.
+
+        On a GPU such a chain is bound by the launches of its tiny kernels. A CPU is faster with the loops.
+        """
         steps = (self.num_burnin + self.num_draws) * self.num_leapfrog
         return jax.default_backend() != "cpu" and steps <= MOST_UNROLLED
 
-    def _move(self, noise: tuple[Array, Array], chain: _Chain, density):
-        """One transition with its momentum and its uniform number."""
+    def _move(
+        self, noise: tuple[Array, Array], start: Point, step_size: Scalar, evaluate: Callable[[Array], Point]
+    ) -> tuple[Point, Scalar, Scalar, Point]:
+        """Makes one transition; returns the next point, whether it moved, its acceptance, and the end point."""
         momentum, uniform = noise
-        step = chain.step_size.astype(chain.eps.dtype)
-
-        def leapfrog(_, carry):
-            eps, momentum, _, gradient = carry
-            momentum = momentum + 0.5 * step * gradient
-            eps = eps + step * momentum
-            value, gradient = density(eps)
-            return eps, momentum + 0.5 * step * gradient, value, gradient
-
-        carry = (chain.eps, momentum, chain.log_density, chain.gradient)
-        eps, end_momentum, value, gradient = jax.lax.fori_loop(
-            0, self.num_leapfrog, leapfrog, carry, unroll=self._is_unrolled()
+        step = step_size.astype(start.position.dtype)
+        end, end_momentum = leapfrog(
+            start, momentum, step, self.num_leapfrog, evaluate, unroll=self._is_unrolled()
         )
-        gain = value - chain.log_density + 0.5 * jnp.sum(momentum**2 - end_momentum**2)
+        gain = end.value - start.value + 0.5 * jnp.sum(momentum**2 - end_momentum**2)
+        # A trajectory that leaves the support or overflows is rejected, never accepted as NaN.
         gain = jnp.where(jnp.isfinite(gain), gain, -jnp.inf)
         probability = jnp.exp(jnp.minimum(gain, 0.0))
         accept = uniform < probability
-        end = _Chain(eps, value, gradient, chain.step_size)
-        moved = jax.tree.map(lambda new, old: jnp.where(accept, new, old), end, chain)
-        return moved, accept.astype(eps.dtype), probability, end
+        moved = jax.tree.map(lambda new, old: jnp.where(accept, new, old), end, start)
+        return moved, accept.astype(start.position.dtype), probability, end
 
 
 def _noise(key: Key, eps: Array) -> tuple[Array, Array]:
-    """Momentum and uniform number of one transition, in the order of BlackJAX's HMC."""
+    """Draws momentum and uniform number of one transition, in the order of BlackJAX's HMC."""
     momentum_key, accept_key = jax.random.split(key)
     return jax.random.normal(momentum_key, eps.shape, eps.dtype), jax.random.uniform(accept_key, (), eps.dtype)

@@ -1,4 +1,4 @@
-"""Iterated sampling importance resampling: an exact kernel without a sequential chain."""
+"""Iterated sampling importance resampling (i-SIR): an invariant kernel without a sequential chain."""
 
 import equinox as eqx
 import jax
@@ -8,28 +8,31 @@ from jaxtyping import Array, PyTree
 from uivi import _checks
 from uivi._types import Draw, Key, ReverseDraws, ReverseInfo
 from uivi.families.semi_implicit import SemiImplicit
-from uivi.reverse.base import AbstractReverseSampler
+from uivi.reverse.base import AbstractPerDrawSampler
 from uivi.reverse.proposals import AbstractProposal, FittedProposal, Learned
 
 
-class ISIR(AbstractReverseSampler):
-    """`num_rounds` rounds of i-SIR with K proposals from m(ε|z) (Andrieu, Lee & Vihola 2018).
+class ISIR(AbstractPerDrawSampler):
+    """Runs rounds of i-SIR with K proposals from m(ε|z) (Andrieu, Lee & Vihola 2018).
 
-    A round puts the current ε among K independent proposals, weighs each by q(z|ε) q(ε) / m(ε|z) and picks
-    one: exactly invariant for q(ε|z) whatever m. The draws of the last round are returned with their weights
-    (Rao-Blackwellised), not only the one picked. Draws of the other rounds come along with weight zero: their
-    density was computed in the same batch, and leaving them out would cost a second pass over the network.
+    A round puts the current ε among K independent proposals, weighs each by q(z|ε) q(ε) / m(ε|z) and picks one.
+    The pick leaves q(ε|z) exactly invariant, whatever m. The sampler returns all draws of the last round with
+    their weights (Rao-Blackwellised), not only the pick. Draws of earlier rounds come along with weight zero:
+    their density was computed in the same batch, and leaving them out would cost a second pass over the
+    network.
 
-    What weight W the start has kept ties the draws to it, and biases the entropy's gradient by O(1/K). As W² it
-    does so by O(1/K²) where proposals are good, and still wins where all of them miss. What is left of
-    O(1/K) is the bias of self-normalised importance sampling, which vanishes as m approaches q(ε|z).
+    The weight W that the start keeps ties the draws to it and biases the entropy's gradient by O(1/K). Counting
+    the start by W² lowers this to O(1/K²) where proposals are good, and the start still wins where all of them
+    miss. The remaining O(1/K) is the bias of self-normalised importance sampling, which vanishes as m
+    approaches q(ε|z).
 
     Attributes:
-        num_proposals: K.
-        num_rounds: of K proposals each.
-        proposal: m(ε|z).
-        start_power: the start's weight enters with this power. With 1 the weighted draws are exactly invariant;
-            2 recovers more of the gradient. The draw that is picked is exact with any.
+        num_proposals: number of proposals in a round, K.
+        num_rounds: number of rounds.
+        proposal: the proposal distribution m(ε|z).
+        start_power: power with which the start's weight enters. With 1 the weighted draws are exactly
+            invariant; with 2 they recover more of the gradient but are no longer exactly invariant. The pick is
+            exact either way.
     """
 
     num_proposals: int = eqx.field(static=True, default=50)
@@ -43,13 +46,13 @@ class ISIR(AbstractReverseSampler):
         _checks.positive_float("start_power", self.start_power)
 
     def init(self, key: Key, family: SemiImplicit) -> PyTree:
-        """The proposal's state."""
+        """Returns the proposal's state."""
         return self.proposal.init(key, family)
 
     def kernel(
         self, key: Key, family: SemiImplicit, draw: Draw, context: Array | None, state: PyTree
     ) -> tuple[ReverseDraws, ReverseInfo, tuple]:
-        """All rounds for one draw."""
+        """Runs all rounds for one draw."""
         proposal = self.proposal.at(family, draw.z, context, state)
         density = family.reverse_log_density(draw.z, draw.eps, context)
         propose_key, pick_key = jax.random.split(key)
@@ -80,10 +83,10 @@ class ISIR(AbstractReverseSampler):
         return ReverseDraws(eps, log_weights, eps[place]), info, ()
 
     def adapt(self, state: PyTree, draws: Draw, contexts: Array | None, memos: tuple) -> PyTree:
-        """Let the proposal learn from the pairs of this update."""
+        """Lets the proposal learn from the pairs of this update."""
         del memos
         return self.proposal.adapt(state, draws, contexts)
 
     def fitted_proposal(self, state: PyTree) -> FittedProposal:
-        """The sampler's own proposal."""
+        """Returns the sampler's own proposal."""
         return FittedProposal(self.proposal, state)

@@ -3,6 +3,7 @@
 A proposal only changes how well a kernel mixes, never what it is invariant for.
 """
 
+import abc
 from typing import NamedTuple
 
 import equinox as eqx
@@ -23,29 +24,29 @@ from uivi.trainable import trained
 class AbstractProposalAt(eqx.Module):
     """A proposal at one z: independent draws and their density."""
 
+    @abc.abstractmethod
     def sample(self, key: Key, num: int) -> Float[Array, "K E"]:
-        """`num` independent draws."""
-        raise NotImplementedError
+        """Returns `num` independent draws."""
 
+    @abc.abstractmethod
     def log_prob(self, eps: Float[Array, "E"]) -> Scalar:
-        """Normalised log density."""
-        raise NotImplementedError
+        """Returns the normalised log density."""
 
 
 class AbstractProposal(eqx.Module):
-    """A (possibly learned) proposal for the reverse conditional."""
+    """A proposal for the reverse conditional, learned or not."""
 
+    @abc.abstractmethod
     def init(self, key: Key, family: SemiImplicit) -> PyTree:
-        """The state carried between updates."""
-        raise NotImplementedError
+        """Returns the state that is carried between updates."""
 
+    @abc.abstractmethod
     def at(self, family: SemiImplicit, z: Array, context: Array | None, state: PyTree) -> AbstractProposalAt:
-        """The proposal for one z."""
-        raise NotImplementedError
+        """Returns the proposal for one z."""
 
+    @abc.abstractmethod
     def adapt(self, state: PyTree, draws: Draw, contexts: Array | None) -> PyTree:
-        """The next state, from the (ε, z) pairs of an update."""
-        raise NotImplementedError
+        """Returns the next state, given the (ε, z) pairs of an update."""
 
 
 class FittedProposal(eqx.Module):
@@ -55,7 +56,7 @@ class FittedProposal(eqx.Module):
     state: PyTree
 
     def at(self, family: SemiImplicit, z: Array, context: Array | None) -> AbstractProposalAt:
-        """The proposal for one z."""
+        """Returns the proposal for one z."""
         return self.proposal.at(family, z, context, self.state)
 
 
@@ -70,26 +71,34 @@ class _MixingAt(AbstractProposalAt):
 
 
 class FromMixing(AbstractProposal):
-    """Propose from q(ε): good where dim(ε) is small or the conditional is wide."""
+    """Proposes from q(ε), which works where ε is small or the conditional is wide."""
 
     def init(self, key: Key, family: SemiImplicit) -> tuple:
-        """No state."""
+        """Returns an empty state."""
         del key, family
         return ()
 
     def at(self, family: SemiImplicit, z: Array, context: Array | None, state: tuple) -> AbstractProposalAt:
-        """q(ε), whatever z."""
+        """Returns q(ε), whatever z."""
         del z, context, state
         return _MixingAt(family.mixing)
 
     def adapt(self, state: tuple, draws: Draw, contexts: Array | None) -> tuple:
-        """Nothing to learn."""
+        """Returns the state unchanged: there is nothing to learn."""
         del draws, contexts
         return state
 
 
+def from_mixing() -> FittedProposal:
+    """Returns q(ε) as a fitted proposal, for samplers and methods that learn none."""
+    return FittedProposal(FromMixing(), ())
+
+
 class _GaussianAt(eqx.Module):
-    """N(mean, ·) given by u = (I - B)(ε - mean)/scale with B strictly lower triangular."""
+    """A Gaussian around `mean`, given by u = (I - B)(ε - mean)/scale with B strictly lower triangular.
+
+    The density needs no solve, only the draws do.
+    """
 
     mean: Float[Array, "E"]
     scale: Float[Array, "E"]
@@ -107,14 +116,15 @@ class _GaussianAt(eqx.Module):
 
 
 class _DefensiveAt(AbstractProposalAt):
-    """share * q(ε) + (1 - share) * r(ε|z); each draw picks its component at random."""
+    """The mixture share * q(ε) + (1 - share) * r(ε|z). Each draw picks its component at random."""
 
     mixing: AbstractMixing
     learned: _GaussianAt
     share: float = eqx.field(static=True)
 
     def sample(self, key: Key, num: int) -> Float[Array, "K E"]:
-        # One normal vector serves whichever component its last number picks.
+        # One normal vector serves whichever component its last number picks: random numbers are a large part of
+        # an update's cost on a CPU.
         u = jax.random.normal(key, (num, self.mixing.dim + 1), self.learned.mean.dtype)
         u, from_mixing = u[:, :-1], jax.scipy.special.ndtr(u[:, -1:]) < self.share
         plain = jax.vmap(self.mixing.from_normal)(u)
@@ -136,19 +146,18 @@ class LearnedState(NamedTuple):
 
 
 class Learned(AbstractProposal):
-    """An amortised Gaussian r(ε|z), mixed with q(ε) so that weights stay bounded.
+    """An amortised Gaussian r(ε|z) with a full covariance, mixed with q(ε) so that weights stay bounded.
 
-    Fitted by maximum likelihood on the (ε, z) pairs that every update draws anyway: the forward KL
-    to the true reverse conditional, without bias. The covariance is full. Inputs are standardised by
-    running moments.
+    It is fitted by maximum likelihood on the (ε, z) pairs that every update draws anyway. This minimises the
+    forward KL to the true reverse conditional, without bias. Inputs are standardised by running moments.
 
     Attributes:
-        width: of the network.
-        depth: its hidden layers.
+        width: units in each hidden layer of the network.
+        depth: number of hidden layers.
         prior_share: probability that a proposal comes from q(ε).
-        learning_rate: of Adam.
-        inflation: proposals are this much wider than r in every direction. Where r is too narrow, weights are
-            enormous; a proposal that is a little too wide costs next to nothing.
+        learning_rate: learning rate of Adam.
+        inflation: factor by which proposals are wider than r in every direction. Weights are enormous where r
+            is too narrow; a proposal that is a little too wide costs next to nothing.
     """
 
     width: int = eqx.field(static=True, default=128)
@@ -170,7 +179,7 @@ class Learned(AbstractProposal):
         return optax.flatten(optax.adam(self.learning_rate))
 
     def init(self, key: Key, family: SemiImplicit) -> LearnedState:
-        """A fresh network with the proposal near N(0, I)."""
+        """Returns a fresh network, whose proposal is near N(0, I)."""
         inputs = family.dim + family.context_dim
         outputs = (2 + family.noise_dim) * family.noise_dim
         net = MLP.create(key, inputs, outputs, width=self.width, depth=self.depth, init=he_init)
@@ -182,18 +191,18 @@ class Learned(AbstractProposal):
     def at(
         self, family: SemiImplicit, z: Array, context: Array | None, state: LearnedState
     ) -> AbstractProposalAt:
-        """The defensive mixture at one z."""
+        """Returns the defensive mixture at one z."""
         fitted = _gaussian_at(state, _inputs(z, context), family.noise_dim)
         wider = eqx.tree_at(lambda g: g.scale, fitted, self.inflation * fitted.scale)
         return _DefensiveAt(family.mixing, wider, self.prior_share)
 
     def adapt(self, state: LearnedState, draws: Draw, contexts: Array | None) -> LearnedState:
-        """One Adam step on the mean of -log r(ε|z); then the running moments."""
+        """Takes one Adam step on the mean of -log r(ε|z), then updates the running moments."""
         inputs = jax.vmap(_inputs)(draws.z, contexts)
 
         def loss(net: MLP) -> Scalar:
             fitted = state._replace(net=net)
-            one = lambda x, e: _gaussian_at(fitted, x, e.shape[0]).log_prob(e)  # noqa: E731
+            one = lambda x, e: _gaussian_at(fitted, x, e.shape[0]).log_prob(e)
             return -jnp.mean(jax.vmap(one)(inputs, draws.eps))
 
         grads = jax.grad(loss)(state.net)
@@ -212,6 +221,7 @@ def _inputs(z: Array, context: Array | None) -> Array:
 
 def _gaussian_at(state: LearnedState, inputs: Array, noise_dim: int) -> _GaussianAt:
     standard = (inputs - state.mean) / jnp.sqrt(state.variance + 1e-12)
+    # A z far out in the tails must not drive the network to where it was never trained.
     outputs = state.net(jnp.clip(standard, -10.0, 10.0))
     mean, raw_scale, square = jnp.split(outputs, [noise_dim, 2 * noise_dim])
     # A mask is cheaper than a scatter into the triangle; outputs above the diagonal are not used.

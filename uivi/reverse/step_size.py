@@ -1,5 +1,7 @@
 """Rules by which a Markov kernel's step size follows its acceptance rate."""
 
+import abc
+
 import equinox as eqx
 import jax.numpy as jnp
 
@@ -9,26 +11,26 @@ from uivi.gpu import Adaptation
 
 
 class AbstractStepSize(eqx.Module):
-    """`adaptation` acts after each burn-in transition, `between` after each update."""
+    """A rule with two parts: `adaptation` acts after each burn-in transition, `between` after each update."""
 
     initial: eqx.AbstractVar[float]
 
     def init(self) -> Scalar:
-        """The first step size."""
+        """Returns the first step size."""
         return jnp.asarray(self.initial, dtype=float)
 
+    @abc.abstractmethod
     def adaptation(self, num_burnin: int) -> Adaptation | None:
-        """The change after each burn-in transition; None, unless a rule says otherwise, for none."""
-        del num_burnin
+        """Returns the change after each of `num_burnin` transitions, or None for a constant step size."""
 
     def within(self, step_size: Scalar, accepted: Scalar) -> Scalar:
-        """The step size of the next transition, from the share of chains that accepted this one."""
+        """Returns the step size of the next transition, given the share of chains that accepted this one."""
         adaptation = self.adaptation(1)
         return adaptation.after(step_size, accepted) if adaptation else step_size
 
+    @abc.abstractmethod
     def between(self, step_size: Scalar, acceptance: Scalar) -> Scalar:
-        """The step size of the next update."""
-        raise NotImplementedError
+        """Returns the step size of the next update."""
 
 
 class FixedStep(AbstractStepSize):
@@ -39,14 +41,18 @@ class FixedStep(AbstractStepSize):
     def __check_init__(self):
         _checks.positive_float("initial", self.initial)
 
+    def adaptation(self, num_burnin: int) -> Adaptation | None:
+        """Returns None: the step size is constant."""
+        del num_burnin
+
     def between(self, step_size: Scalar, acceptance: Scalar) -> Scalar:
-        """Unchanged."""
+        """Returns the step size unchanged."""
         del acceptance
         return step_size
 
 
 class AdaptBetween(AbstractStepSize):
-    """Robbins-Monro on the log step between updates: every kernel used is exactly invariant."""
+    """Robbins-Monro on the log step size, between updates only: every kernel in use is exactly invariant."""
 
     initial: float = eqx.field(static=True, default=0.2)
     target: float = eqx.field(static=True, default=0.8)
@@ -58,17 +64,21 @@ class AdaptBetween(AbstractStepSize):
         for name in ("initial", "target", "rate", "lowest", "highest"):
             _checks.positive_float(name, getattr(self, name))
 
+    def adaptation(self, num_burnin: int) -> Adaptation | None:
+        """Returns None: the step size is constant within an update."""
+        del num_burnin
+
     def between(self, step_size: Scalar, acceptance: Scalar) -> Scalar:
-        """Log step += rate (acceptance - target), within bounds."""
+        """Adds rate (acceptance - target) to the log step size, within bounds."""
         moved = step_size * jnp.exp(self.rate * (acceptance - self.target))
         return jnp.clip(moved, self.lowest, self.highest)
 
 
 class AuthorsRule(AbstractStepSize):
-    """The authors' `hmc.m`: step += 0.01 ((a - 0.9)/0.9) step after each burn-in transition.
+    """The rule of the authors' `hmc.m`: step += 0.01 ((a - 0.9)/0.9) step after each burn-in transition.
 
-    a is the share of chains that accepted. The chain in use changes its own kernel, so its draws are
-    not exactly invariant: kept for the `paper` preset.
+    Here a is the share of chains that accepted. A chain that adapts its own kernel does not leave q(ε|z)
+    exactly invariant, so this rule is for the `paper` preset.
     """
 
     initial: float = eqx.field(static=True, default=0.2)
@@ -80,10 +90,10 @@ class AuthorsRule(AbstractStepSize):
             _checks.positive_float(name, getattr(self, name))
 
     def adaptation(self, num_burnin: int) -> Adaptation | None:
-        """The multiplicative rule."""
+        """Returns the multiplicative rule."""
         return Adaptation(num_burnin, self.rate, self.target)
 
     def between(self, step_size: Scalar, acceptance: Scalar) -> Scalar:
-        """Unchanged: the chain's last step size persists."""
+        """Returns the last step size of the chain unchanged."""
         del acceptance
         return step_size

@@ -1,7 +1,12 @@
 """Conditionals q(z|ε)."""
 
 from uivi.families.conditionals.affine import Affine, Standardised
-from uivi.families.conditionals.base import AbstractConditional
+from uivi.families.conditionals.base import (
+    AbstractAutodiffConditional,
+    AbstractConditional,
+    AbstractNetConditional,
+    AbstractSimpleConditional,
+)
 from uivi.families.conditionals.location_scale import Gaussian, Laplace, NetGaussian
 from uivi.families.conditionals.positive import Exponential, Gamma
 from uivi.families.conditionals.scales import AbstractScale, LogScale, RawScale
@@ -9,8 +14,11 @@ from uivi.families.conditionals.user import Reparameterised
 from uivi.families.conditionals.warped import Warped
 
 __all__ = [
+    "AbstractAutodiffConditional",
     "AbstractConditional",
+    "AbstractNetConditional",
     "AbstractScale",
+    "AbstractSimpleConditional",
     "Affine",
     "Exponential",
     "Gamma",

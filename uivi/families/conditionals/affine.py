@@ -1,4 +1,4 @@
-"""Affine maps of z behind any conditional: full covariance by composition, and a standard scale."""
+"""Affine maps of z behind any conditional: a full covariance by composition, and a standard scale."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,11 +14,10 @@ from uivi.trainable import NonTrainable
 
 
 class Affine(AbstractMapped):
-    """z = shift + A w with w ~ inner(ε) and A lower triangular with a positive diagonal, all trained.
+    """z = shift + A w with w ~ inner(ε). A is lower triangular with a positive diagonal; all of it is trained.
 
-    Around a `Gaussian` it is the Gaussian with a full covariance A diag(σ²) Aᵀ (Cholesky); around
-    a `NetGaussian` the covariance varies with ε as well. The inner network then works on a standardised
-    scale whatever the units of z.
+    Around a `Gaussian` this is a Gaussian with the full covariance A diag(σ²) Aᵀ. Around a `NetGaussian` the
+    covariance also varies with ε. The inner network works on a standardised scale, whatever the units of z.
     """
 
     inner: AbstractConditional
@@ -33,7 +32,7 @@ class Affine(AbstractMapped):
         shift: Float[Array, "D"] | None = None,
         cholesky: Float[Array, "D D"] | None = None,
     ) -> "Affine":
-        """Wrap `inner`, starting at the identity unless told otherwise."""
+        """Wraps `inner`, starting at the identity by default."""
         dim = inner.dim
         shift = jnp.zeros(dim) if shift is None else shift
         cholesky = jnp.eye(dim) if cholesky is None else cholesky
@@ -43,39 +42,39 @@ class Affine(AbstractMapped):
         return cls(inner, shift, jnp.log(diagonal), jnp.tril(cholesky, -1) / diagonal[:, None])
 
     def matrix(self) -> Float[Array, "D D"]:
-        """A = diag(exp(log_diagonal)) (I + strictly lower part)."""
+        """Returns A = diag(exp(log_diagonal)) (I + strictly lower part)."""
         unit = jnp.eye(self.dim, dtype=self.lower.dtype) + jnp.tril(self.lower, -1)
         return jnp.exp(self.log_diagonal)[:, None] * unit
 
     def move(self, w: Latent) -> Latent:
-        """Shift + A w."""
+        """Returns shift + A w."""
         return self.shift + self.matrix() @ w
 
     def whiten(self, z: Latent) -> Latent:
-        """A⁻¹ (z - shift)."""
+        """Returns A⁻¹ (z - shift)."""
         return solve_triangular(self.matrix(), z - self.shift, lower=True)
 
     def pull(self, z: Latent, score: Latent) -> Latent:
-        """A⁻ᵀ times the score, by a triangular solve."""
+        """Returns A⁻ᵀ times the score, by a triangular solve."""
         del z
         return solve_triangular(self.matrix(), score, trans=1, lower=True)
 
     def log_det(self, z: Latent) -> Scalar:
-        """Of the diagonal."""
+        """Returns the sum of the log diagonal."""
         del z
         return jnp.sum(self.log_diagonal)
 
 
 class Standardised(AbstractMapped):
-    """z = loc + F w with w ~ inner(ε); F is a matrix or a diagonal, and nothing of it is trained.
+    """z = loc + F w with w ~ inner(ε). F is a matrix or a diagonal; neither loc nor F is trained.
 
-    With rough moments of the posterior as loc and F, all that is trained has the order of one.
+    With rough moments of the posterior as loc and F, everything that is trained is of order one.
 
     Attributes:
-        inner: of w.
+        inner: the conditional of w.
         loc: rough mean of z.
         factor: F.
-        inverse: F⁻¹.
+        inverse: F⁻¹. A product with it is cheaper than a solve, and JAX 0.10 can deadlock in batched solves.
         volume: log |det F|.
     """
 
@@ -89,7 +88,7 @@ class Standardised(AbstractMapped):
     def create(
         cls, inner: AbstractConditional, loc: Float[Array, "D"], factor: Float[Array, "D D"] | Float[Array, "D"]
     ) -> "Standardised":
-        """Wrap `inner`. F is inverted in float64, unless it is traced."""
+        """Wraps `inner`. F is inverted in float64, unless it is traced."""
         dim, advice = inner.dim, "it must have the size of z"
         _checks.shape("`loc`", loc, (dim,), advice)
         _checks.shape("`factor`", factor, (dim,) * max(1, factor.ndim), advice)
@@ -104,24 +103,24 @@ class Standardised(AbstractMapped):
         return cls(inner, NonTrainable(loc), *kept)
 
     def move(self, w: Latent) -> Latent:
-        """Loc + F w."""
+        """Returns loc + F w."""
         return self.loc() + _times(self.factor(), w)
 
     def whiten(self, z: Latent) -> Latent:
-        """F⁻¹ (z - loc)."""
+        """Returns F⁻¹ (z - loc)."""
         return _times(self.inverse(), z - self.loc())
 
     def pull(self, z: Latent, score: Latent) -> Latent:
-        """F⁻ᵀ times the score."""
+        """Returns F⁻ᵀ times the score."""
         del z
         return _times(self.inverse().T, score)
 
     def log_det(self, z: Latent) -> Scalar:
-        """Of F, the same everywhere."""
+        """Returns log |det F|, the same for every z."""
         del z
         return self.volume()
 
 
 def _times(factor: Float[Array, "D D"] | Float[Array, "D"], w: Latent) -> Latent:
-    """F w, with the diagonal of F in place of a diagonal F."""
+    """Returns F w. A one-dimensional factor is a diagonal."""
     return factor @ w if factor.ndim == 2 else factor * w

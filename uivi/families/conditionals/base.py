@@ -1,5 +1,6 @@
 """The role of a conditional q(z|ε): reparameterisable, with a log density."""
 
+import abc
 from collections.abc import Callable
 
 import equinox as eqx
@@ -12,65 +13,94 @@ from uivi.networks import MLP
 
 
 class AbstractConditional(eqx.Module):
-    """q(z|ε) (Titsias & Ruiz 2019, Section 2.1). All methods take one ε, one z, one context.
+    """The conditional q(z|ε) (Titsias & Ruiz 2019, Section 2.1). All methods take one z and one context.
 
-    A new conditional declares the three sizes and writes `sample` and `log_prob`; the defaults of
-    `context_dim` and `log_prob_of` are right unless a conditional takes a context or can be faster.
+    To write your own, subclass `AbstractSimpleConditional` (no context) or `AbstractAutodiffConditional`: they
+    derive everything else from `sample` and `log_prob`.
     """
 
     @property
+    @abc.abstractmethod
     def dim(self) -> int:
-        """D, the size of z."""
-        raise NotImplementedError
+        """Size of the latent vector z, D."""
 
     @property
+    @abc.abstractmethod
     def noise_dim(self) -> int:
-        """E, the size of ε."""
-        raise NotImplementedError
+        """Size of the noise ε, E."""
 
     @property
+    @abc.abstractmethod
     def context_dim(self) -> int:
-        """C, the size of the context; 0 for a conditional that is not amortised."""
-        return 0
+        """Size of the context, C; 0 for a conditional that is not amortised."""
 
+    @abc.abstractmethod
     def sample(self, key: Key, eps: Noise, context: Context = None) -> Latent:
-        """Draw z = h(u; ε) with u ~ q(u), differentiable in the parameters (eq. 4)."""
-        raise NotImplementedError
+        """Draws z = h(u; ε) with u ~ q(u), differentiable in the parameters (eq. 4)."""
 
+    @abc.abstractmethod
     def log_prob(self, z: Latent, eps: Noise, context: Context = None) -> Scalar:
-        """Normalised log q(z|ε)."""
-        raise NotImplementedError
+        """Returns the normalised log q(z|ε)."""
 
+    @abc.abstractmethod
     def log_prob_of(self, z: Latent, context: Context = None) -> Callable[[Noise], Scalar]:
-        """The function ε -> log q(z|ε), with all that does not depend on ε computed now."""
-        return lambda eps: self.log_prob(z, eps, context)
+        """Returns the function ε -> log q(z|ε). Whatever does not depend on ε is computed right away."""
+
+    @abc.abstractmethod
+    def log_prob_near(self, z: Latent, near: Noise, context: Context = None) -> Callable[[Noise], Scalar]:
+        """Returns `log_prob_of` for the many evaluations of a reverse chain that starts at `near`.
+
+        Do not differentiate it in the parameters: an implementation may move work from each evaluation to this
+        call.
+        """
+
+    @abc.abstractmethod
+    def mean_score(
+        self, z: Latent, eps: Float[Array, "M E"], weights: Float[Array, "M"], context: Context = None
+    ) -> Latent:
+        """Returns Σ_m w_m ∇_z log q(z|ε_m), for weights that sum to one."""
+
+    @abc.abstractmethod
+    def log_prob_pairs(
+        self, z: Float[Array, "S D"], eps: Float[Array, "M E"], context: Context = None
+    ) -> Float[Array, "M S"]:
+        """Returns log q(z_s|ε_m) for all pairs. Whatever depends on ε alone is computed once for each ε."""
+
+
+class AbstractAutodiffConditional(AbstractConditional):
+    """A conditional whose scores and pairs come from its `log_prob` by autodiff and `jax.vmap`."""
 
     def log_prob_near(self, z: Latent, near: Noise, context: Context = None) -> Callable[[Noise], Scalar]:
-        """`log_prob_of` for the many evaluations of a reverse chain, most of them around the ε `near`.
-
-        Not to be differentiated in the parameters: work may be moved from each evaluation to the beginning.
-        """
+        """Returns `log_prob_of`: the start of the chain makes no difference."""
         del near
         return self.log_prob_of(z, context)
 
     def mean_score(
         self, z: Latent, eps: Float[Array, "M E"], weights: Float[Array, "M"], context: Context = None
     ) -> Latent:
-        """Σ_m w_m ∇_z log q(z|ε_m), with weights that sum to one."""
+        """Averages the gradients at all ε."""
         slope = jax.grad(self.log_prob)
         return weighted_sum(weights, jax.vmap(lambda e: slope(z, e, context))(eps))
 
     def log_prob_pairs(
         self, z: Float[Array, "S D"], eps: Float[Array, "M E"], context: Context = None
     ) -> Float[Array, "M S"]:
-        """Log q(z_s|ε_m) of all pairs; what depends on ε alone is computed once for each ε."""
-        one = lambda z, eps: self.log_prob(z, eps, context)  # noqa: E731
+        """Maps `log_prob` over both axes."""
+        one = lambda z, eps: self.log_prob(z, eps, context)
         return jax.vmap(jax.vmap(one, (0, None)), (None, 0))(z, eps)
 
 
-def weighted_sum(weights: Float[Array, "M"], values: Float[Array, "M F"]) -> Float[Array, "F"]:
-    """Σ_m w_m v_m. A draw of weight zero may have an infinite value, and 0 * inf would spoil the sum."""
-    return jnp.sum(jnp.where(weights[:, None] > 0, weights[:, None] * values, 0.0), 0)
+class AbstractSimpleConditional(AbstractAutodiffConditional):
+    """A conditional without context: a subclass writes `dim`, `noise_dim`, `sample` and `log_prob`."""
+
+    @property
+    def context_dim(self) -> int:
+        """Always 0."""
+        return 0
+
+    def log_prob_of(self, z: Latent, context: Context = None) -> Callable[[Noise], Scalar]:
+        """Returns the function ε -> log q(z|ε)."""
+        return lambda eps: self.log_prob(z, eps, context)
 
 
 class AbstractNetConditional(AbstractConditional):
@@ -80,10 +110,21 @@ class AbstractNetConditional(AbstractConditional):
 
     @property
     def noise_dim(self) -> int:
-        """E."""
+        """Size of the noise ε, E."""
         return self.net.noise_dim
 
     @property
     def context_dim(self) -> int:
-        """C."""
+        """Size of the context, C."""
         return self.net.context_dim
+
+    def log_prob_of(self, z: Latent, context: Context = None) -> Callable[[Noise], Scalar]:
+        """Returns the function ε -> log q(z|ε), with the context folded into the first layer's bias."""
+        bound = eqx.tree_at(lambda conditional: conditional.net, self, self.net.bind(context))
+        return lambda eps: bound.log_prob(z, eps)
+
+
+def weighted_sum(weights: Float[Array, "M"], values: Float[Array, "M F"]) -> Float[Array, "F"]:
+    """Returns Σ_m w_m v_m, ignoring draws of weight zero."""
+    # Such a draw may have an infinite value, and 0 * inf would turn the sum into NaN.
+    return jnp.sum(jnp.where(weights[:, None] > 0, weights[:, None] * values, 0.0), 0)

@@ -1,5 +1,7 @@
 """Location-scale conditionals whose location (and scale) come from a network."""
 
+from collections.abc import Callable
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,27 +9,31 @@ from jaxtyping import Array, Float
 
 from uivi import _checks
 from uivi._types import Context, Key, Latent, Noise, Scalar
-from uivi.families.conditionals.base import AbstractNetConditional, weighted_sum
+from uivi.families.conditionals.base import (
+    AbstractAutodiffConditional,
+    AbstractNetConditional,
+    weighted_sum,
+)
 from uivi.families.conditionals.scales import AbstractScale
 from uivi.networks import MLP
 
 COLLAPSE_FROM = 4
-"""From this many outputs a feature on, a chain works with the features' quadratic form."""
+"""Ratio of outputs to features from which a chain works with a quadratic form in the features."""
 
 
 def normal_log_prob(z: Latent, loc: Latent, log_scale: Latent) -> Scalar:
-    """Log density of N(loc, diag(exp(log_scale)²)) at z."""
+    """Returns the log density of N(loc, diag(exp(log_scale)²)) at z."""
     standard = (z - loc) * jnp.exp(-log_scale)
     return -jnp.sum(0.5 * standard**2 + log_scale) - 0.5 * z.shape[0] * jnp.log(2 * jnp.pi)
 
 
 def normal_sample(key: Key, loc: Latent, log_scale: Latent) -> Latent:
-    """A draw of N(loc, diag(exp(log_scale)²)), differentiable in both."""
+    """Draws from N(loc, diag(exp(log_scale)²)), differentiably in both parameters."""
     return loc + jnp.exp(log_scale) * jax.random.normal(key, loc.shape)
 
 
 class AbstractGlobalScale(AbstractNetConditional):
-    """A location from the network, and a scale that depends on nothing."""
+    """A conditional with a location from the network and a scale that depends on neither ε nor context."""
 
     net: MLP
     scale: AbstractScale
@@ -39,20 +45,21 @@ class AbstractGlobalScale(AbstractNetConditional):
 
     @property
     def dim(self) -> int:
-        """D."""
+        """Size of the latent vector z, D."""
         return self.net.out_dim
 
 
 class Collapsed(eqx.Module):
-    """Log q(z|ε) as a function of the features φ(ε), whatever D: exact for any origin.
+    """Log q(z|ε) as a quadratic function of the features φ(ε), at a cost that does not depend on D.
 
-    With μ = A φ + b, standardised by σ, and δ = φ - origin it is the quadratic r·r/2 - (Aᵀr)·δ + δ·(AᵀA)δ/2
-    below its constant, with r the residual at the origin: small near an ε that made z, so that nothing cancels.
+    Let μ = A φ + b be the location, standardised by σ, and δ = φ - origin. The log density is its value at the
+    origin plus (Aᵀr)·δ - δ·(AᵀA)δ/2, where r is the residual at the origin. This is exact for any origin; one
+    near the features of the ε that made z keeps r small, so that nothing cancels in float32.
 
     Attributes:
-        origin: features.
+        origin: the features around which the form is expanded.
         slope: Aᵀr.
-        gram: AᵀA, the same for all z of an update.
+        gram: AᵀA, shared by all z of an update.
         value: the log density at the origin.
     """
 
@@ -62,42 +69,37 @@ class Collapsed(eqx.Module):
     value: Scalar
 
     def __call__(self, features: Float[Array, "F"]) -> Scalar:
-        """The log density."""
+        """Returns the log density at these features."""
         change = features - self.origin
         return self.value + self.slope @ change - 0.5 * change @ (self.gram @ change)
 
 
 class Gaussian(AbstractGlobalScale):
-    """N(μ(ε), diag(σ²)) with a global σ: the paper's conditional (Sections 2.1 and 4.1)."""
+    """The paper's conditional, N(μ(ε), diag(σ²)) with a global σ (Sections 2.1 and 4.1)."""
 
     def sample(self, key: Key, eps: Noise, context: Context = None) -> Latent:
-        """Z = μ(ε) + σ u."""
+        """Draws z = μ(ε) + σ u."""
         return self.net(eps, context) + self.scale() * jax.random.normal(key, (self.dim,))
 
     def log_prob(self, z: Latent, eps: Noise, context: Context = None) -> Scalar:
-        """Log density of the Gaussian."""
+        """Returns the log density of the Gaussian."""
         return normal_log_prob(z, self.net(eps, context), jnp.log(self.scale()))
 
-    def log_prob_of(self, z: Latent, context: Context = None):
-        """ε -> log q(z|ε)."""
-        bound = Gaussian(self.net.bind(context), self.scale)
-        return lambda eps: bound.log_prob(z, eps)
-
-    def log_prob_near(self, z: Latent, near: Noise, context: Context = None):
-        """Collapsed where z is large: an evaluation costs O(F²) for F features, whatever D."""
+    def log_prob_near(self, z: Latent, near: Noise, context: Context = None) -> Callable[[Noise], Scalar]:
+        """Collapses the density where z is large: an evaluation then costs O(F²) for F features, whatever D."""
         if not self.is_collapsed:
-            return super().log_prob_near(z, near, context)
+            return self.log_prob_of(z, context)
         features = self.net.bind(context).features
         density = self.collapsed(z, features(near))
         return lambda eps: density(features(eps))
 
     @property
     def is_collapsed(self) -> bool:
-        """Whether z is so large that chains work with the features' quadratic form."""
+        """Whether z is so large that chains work with the quadratic form in the features."""
         return self.dim >= COLLAPSE_FROM * self.net.readout.weight.shape[1]
 
     def collapsed(self, z: Latent, origin: Float[Array, "F"]) -> Collapsed:
-        """The quadratic form of log q(z|ε) around these features."""
+        """Returns the quadratic form of log q(z|ε) around the features `origin`."""
         readout, scale = self.net.readout, self.scale()
         matrix = readout.weight / scale[:, None]
         gram = jnp.matmul(matrix.T, matrix, precision=jax.lax.Precision.HIGHEST)
@@ -108,32 +110,33 @@ class Gaussian(AbstractGlobalScale):
     def mean_score(
         self, z: Latent, eps: Float[Array, "M E"], weights: Float[Array, "M"], context: Context = None
     ) -> Latent:
-        """The score is affine in the features: average these, and read out once."""
+        """Averages the features and reads them out once, since the score is affine in them."""
         features = jax.vmap(self.net.bind(context).features)(eps)
         return (self.net.readout(weighted_sum(weights, features)) - z) / self.scale() ** 2
 
     def log_prob_pairs(
         self, z: Float[Array, "S D"], eps: Float[Array, "M E"], context: Context = None
     ) -> Float[Array, "M S"]:
-        """All pairs by one matrix product: with a common σ the squared distance is a² + b² - 2ab.
+        """Computes all pairs by one matrix product: with a common σ the squared distance is a² + b² - 2ab.
 
-        Both are centred first, against cancellation.
+        Both sides are centred first, against cancellation.
         """
         scale, centre = self.scale(), jnp.mean(z, 0)
         net = self.net.bind(context)
         loc = (jax.vmap(net)(eps) - centre[None]) / scale[None]
         standard = (z - centre[None]) / scale[None]
         product = jnp.matmul(loc, standard.T, precision=jax.lax.Precision.HIGHEST)
+        # Rounding can make a squared distance slightly negative, hence the maximum below.
         squares = jnp.sum(loc**2, 1)[:, None] + jnp.sum(standard**2, 1)[None] - 2 * product
         constant = jnp.sum(jnp.log(scale)) + 0.5 * self.dim * jnp.log(2 * jnp.pi)
         return -0.5 * jnp.maximum(squares, 0.0) - constant
 
 
-class NetGaussian(AbstractNetConditional):
-    """N(μ(ε), diag(σ(ε)²)): the network has 2D outputs, location and log scale.
+class NetGaussian(AbstractNetConditional, AbstractAutodiffConditional):
+    """N(μ(ε), diag(σ(ε)²)). The network has 2D outputs, the location and the log scale.
 
-    The log scale is `offset + raw / sqrt(1 + (raw/bound)²)`: a scale that runs away on heavy tails would
-    end in NaN.
+    The log scale is `offset + raw / sqrt(1 + (raw/bound)²)`. Without the bound, a scale can run away on heavy
+    tails and end in NaN.
     """
 
     net: MLP
@@ -149,36 +152,31 @@ class NetGaussian(AbstractNetConditional):
 
     @property
     def dim(self) -> int:
-        """D."""
+        """Size of the latent vector z, D."""
         return self.net.out_dim // 2
 
     def parameters(self, eps: Noise, context: Context = None) -> tuple[Latent, Latent]:
-        """Location and log scale at one ε."""
+        """Returns location and log scale at one ε."""
         loc, raw = jnp.split(self.net(eps, context), 2)
         return loc, self.offset + raw * jax.lax.rsqrt(1 + (raw / self.bound) ** 2)
 
     def sample(self, key: Key, eps: Noise, context: Context = None) -> Latent:
-        """Z = μ(ε) + σ(ε) u."""
+        """Draws z = μ(ε) + σ(ε) u."""
         return normal_sample(key, *self.parameters(eps, context))
 
     def log_prob(self, z: Latent, eps: Noise, context: Context = None) -> Scalar:
-        """Log density of the Gaussian."""
+        """Returns the log density of the Gaussian."""
         return normal_log_prob(z, *self.parameters(eps, context))
 
-    def log_prob_of(self, z: Latent, context: Context = None):
-        """ε -> log q(z|ε)."""
-        bound = NetGaussian(self.net.bind(context), self.offset, self.bound)
-        return lambda eps: bound.log_prob(z, eps)
 
-
-class Laplace(AbstractGlobalScale):
+class Laplace(AbstractGlobalScale, AbstractAutodiffConditional):
     """Independent Laplace coordinates with location μ(ε) and a global scale b."""
 
     def sample(self, key: Key, eps: Noise, context: Context = None) -> Latent:
-        """Z = μ(ε) + b u with u standard Laplace."""
+        """Draws z = μ(ε) + b u with u standard Laplace."""
         return self.net(eps, context) + self.scale() * jax.random.laplace(key, (self.dim,))
 
     def log_prob(self, z: Latent, eps: Noise, context: Context = None) -> Scalar:
-        """Log density of the Laplace."""
+        """Returns the log density of the Laplace distribution."""
         scale = self.scale()
         return -jnp.sum(jnp.abs(z - self.net(eps, context)) / scale + jnp.log(2 * scale))

@@ -4,35 +4,35 @@ import jax
 import jax.numpy as jnp
 
 from uivi._types import Context, Key, Latent, Noise, Scalar
-from uivi.families.conditionals.base import AbstractNetConditional
+from uivi.families.conditionals.base import AbstractAutodiffConditional, AbstractNetConditional
 from uivi.networks import MLP
 
 
-class Exponential(AbstractNetConditional):
-    """Independent exponential coordinates; the network gives the log rates."""
+class Exponential(AbstractNetConditional, AbstractAutodiffConditional):
+    """Independent exponential coordinates. The network returns the log rates."""
 
     net: MLP
 
     @property
     def dim(self) -> int:
-        """D."""
+        """Size of the latent vector z, D."""
         return self.net.out_dim
 
     def sample(self, key: Key, eps: Noise, context: Context = None) -> Latent:
-        """Z = u / rate(ε) with u standard exponential."""
+        """Draws z = u / rate(ε) with u standard exponential."""
         return jax.random.exponential(key, (self.dim,)) * jnp.exp(-self.net(eps, context))
 
     def log_prob(self, z: Latent, eps: Noise, context: Context = None) -> Scalar:
-        """Log density; minus infinity outside the support."""
+        """Returns the log density, minus infinity outside the support."""
         log_rate = self.net(eps, context)
         value = jnp.sum(log_rate - jnp.exp(log_rate) * z)
         return jnp.where(jnp.all(z >= 0), value, -jnp.inf)
 
 
-class Gamma(AbstractNetConditional):
-    """Independent gamma coordinates; the network gives log concentrations, then log rates.
+class Gamma(AbstractNetConditional, AbstractAutodiffConditional):
+    """Independent gamma coordinates. The network returns the log concentrations, then the log rates.
 
-    Reparameterised through JAX's implicit derivative of the gamma sampler.
+    JAX differentiates its gamma sampler implicitly, so draws are reparameterised.
     """
 
     net: MLP
@@ -46,18 +46,19 @@ class Gamma(AbstractNetConditional):
 
     @property
     def dim(self) -> int:
-        """D."""
+        """Size of the latent vector z, D."""
         return self.net.out_dim // 2
 
     def sample(self, key: Key, eps: Noise, context: Context = None) -> Latent:
-        """Z = u / rate(ε) with u ~ Gamma(concentration(ε), 1)."""
+        """Draws z = u / rate(ε) with u ~ Gamma(concentration(ε), 1)."""
         log_concentration, log_rate = jnp.split(self.net(eps, context), 2)
         return jax.random.gamma(key, jnp.exp(log_concentration)) * jnp.exp(-log_rate)
 
     def log_prob(self, z: Latent, eps: Noise, context: Context = None) -> Scalar:
-        """Log density; minus infinity outside the support."""
+        """Returns the log density, minus infinity outside the support."""
         log_concentration, log_rate = jnp.split(self.net(eps, context), 2)
         a = jnp.exp(log_concentration)
+        # log(0) would make the gradient NaN even where the outer `where` discards the value.
         safe = jnp.where(z > 0, z, 1.0)
         terms = a * log_rate + (a - 1) * jnp.log(safe) - jnp.exp(log_rate) * safe
         value = jnp.sum(terms - jax.scipy.special.gammaln(a))

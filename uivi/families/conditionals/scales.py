@@ -1,46 +1,48 @@
 """Positive scales that do not depend on ε."""
 
+import abc
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 
 class AbstractScale(eqx.Module):
-    """A vector of positive standard deviations, called to get its value."""
+    """A vector of positive standard deviations. Call it to get its value."""
 
+    @abc.abstractmethod
     def __call__(self) -> Float[Array, "D"]:
-        """The scale, shape (D,)."""
-        raise NotImplementedError
+        """Returns the scale, shape (D,)."""
 
 
 class LogScale(AbstractScale):
-    """exp of a free vector: safe under any optimiser."""
+    """The exponential of a free vector: positive under any optimiser."""
 
     log_value: Float[Array, "D"]
 
     @classmethod
     def create(cls, dim: int, value: float = 1.0) -> "LogScale":
-        """A scale of `value` in each of `dim` coordinates."""
+        """Creates a scale of `value` in each of `dim` coordinates."""
         return cls(jnp.full((dim,), jnp.log(value)))
 
     def __call__(self) -> Float[Array, "D"]:
-        """The scale."""
+        """Returns the scale, shape (D,)."""
         return jnp.exp(self.log_value)
 
 
 class RawScale(AbstractScale):
-    """The standard deviation itself, as the authors' code keeps it (initially 0.5).
+    """The standard deviation itself, as in the authors' code (0.5 at first).
 
-    Its floor of 1e-5 is held by `uivi.training.optimisers.paper_rmsprop`; use `LogScale` with other optimisers.
+    `uivi.training.paper_rmsprop` keeps it above 1e-5. Use `LogScale` with any other optimiser.
     """
 
     value: Float[Array, "D"]
 
     @classmethod
     def create(cls, dim: int, value: float = 0.5) -> "RawScale":
-        """A scale of `value` in each of `dim` coordinates."""
+        """Creates a scale of `value` in each of `dim` coordinates."""
         return cls(jnp.full((dim,), value))
 
     def __call__(self) -> Float[Array, "D"]:
-        """The scale."""
+        """Returns the scale, shape (D,)."""
         return self.value

@@ -6,16 +6,16 @@ import equinox as eqx
 from jaxtyping import Array
 
 from uivi._types import Context, Key, Latent, Noise, Scalar
-from uivi.families.conditionals.base import AbstractNetConditional
+from uivi.families.conditionals.base import AbstractAutodiffConditional, AbstractNetConditional
 from uivi.networks import MLP
 
 
-class Reparameterised(AbstractNetConditional):
+class Reparameterised(AbstractNetConditional, AbstractAutodiffConditional):
     """A conditional made of two functions of the network's output.
 
     Args:
-        net: gives the parameters `p = net(eps, context)`.
-        size: D.
+        net: returns the parameters `p = net(eps, context)`.
+        size: size of the latent vector, D.
         sample_fn: `(key, p) -> z`, differentiable in `p`.
         log_prob_fn: `(z, p) -> scalar`, normalised.
 
@@ -38,13 +38,13 @@ class Reparameterised(AbstractNetConditional):
 
     @property
     def dim(self) -> int:
-        """D."""
+        """Size of the latent vector z, D."""
         return self.size
 
     def sample(self, key: Key, eps: Noise, context: Context = None) -> Latent:
-        """The user's sampler at net(ε)."""
+        """Calls `sample_fn` at net(ε)."""
         return self.sample_fn(key, self.net(eps, context))
 
     def log_prob(self, z: Latent, eps: Noise, context: Context = None) -> Scalar:
-        """The user's log density at net(ε)."""
+        """Calls `log_prob_fn` at net(ε)."""
         return self.log_prob_fn(z, self.net(eps, context))

@@ -11,11 +11,11 @@ from uivi.families.conditionals.mapped import AbstractMapped
 
 
 class Warped(AbstractMapped):
-    """Every coordinate of the inner draw w goes through a trained sinh-arcsinh map (Jones & Pewsey 2009).
+    """Passes every coordinate of the inner draw w through a trained sinh-arcsinh map (Jones & Pewsey 2009).
 
-    asinh(z) = (asinh(w) + skew) / tail: a positive skew bends to the right, a tail below one is heavier. It
-    starts at the identity and expects w of the order of one (wrap it in `Standardised`). Each coordinate has
-    its own map, while the mixture over ε can only bend as many directions as ε has.
+    The map is asinh(z) = (asinh(w) + skew) / tail. A positive skew bends to the right; a tail below one is
+    heavier. The map starts at the identity and expects w of order one, so wrap it in `Standardised`. Each
+    coordinate has a map of its own, whereas the mixture over ε can bend only as many directions as ε has.
     """
 
     inner: AbstractConditional
@@ -29,7 +29,7 @@ class Warped(AbstractMapped):
         skew: Float[Array, "D"] | None = None,
         tail: Float[Array, "D"] | None = None,
     ) -> "Warped":
-        """Wrap `inner`, starting at the identity unless told otherwise."""
+        """Wraps `inner`, starting at the identity by default."""
         dim, advice = inner.dim, "it must have the size of z"
         skew = jnp.zeros(dim) if skew is None else skew
         tail = jnp.ones(dim) if tail is None else tail
@@ -38,21 +38,22 @@ class Warped(AbstractMapped):
         return cls(inner, skew, jnp.log(tail))
 
     def move(self, w: Latent) -> Latent:
-        """The inner draw, bent."""
+        """Bends an inner draw."""
         return jnp.sinh((jnp.arcsinh(w) + self.skew) * jnp.exp(-self.log_tail))
 
     def whiten(self, z: Latent) -> Latent:
-        """The inner draw that makes z."""
+        """Returns the inner draw that makes z."""
         return jnp.sinh(self._argument(z))
 
     def log_det(self, z: Latent) -> Scalar:
-        """Log |∂z/∂w| at this z."""
+        """Returns log |∂z/∂w| at z."""
         size = jnp.abs(self._argument(z))
+        # log cosh without the overflow of cosh: far tails have arguments beyond float32's exp.
         log_cosh = size + jnp.log1p(jnp.exp(-2 * size)) - jnp.log(2.0)
         return jnp.sum(0.5 * jnp.log1p(z**2) - self.log_tail - log_cosh)
 
     def pull(self, z: Latent, score: Latent) -> Latent:
-        """Through the map, and the gradient of its own slope."""
+        """Pulls the score through the map and adds the gradient of the log determinant, which varies with z."""
         (pulled,) = jax.vjp(self.whiten, z)[1](score)
         return pulled - jax.grad(self.log_det)(z)
 
