@@ -4,8 +4,9 @@ The blocks of a page run in order, in one namespace. A block that starts with ``
 run. In the tests, and only there, a line that ends in `# CI: 6_000 -> 50` runs with 50 in the place of 6_000,
 and verdicts come from few draws.
 
-`python -m tests.pages PAGE ...` (`make figures` for the tutorials) runs pages in full. Figures that they save
-go to docs/figures, and what a block prints into the ```text title="output" block behind it, if there is one.
+`python -m tests.pages PAGE ...` (or `make figures`) runs pages in full. Figures that they save go to
+docs/figures. What a block prints goes into the ```text title="output" block after it, if there is one; lines
+too long for a page are folded.
 """
 
 import contextlib
@@ -16,11 +17,14 @@ import re
 import shutil
 import sys
 import tempfile
+import textwrap
 import warnings
 from unittest import mock
 
 import jax
 import matplotlib as mpl
+
+from uivi.evaluation import verdict
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -28,16 +32,34 @@ FIGURES = ROOT / "docs" / "figures"
 BLOCK = re.compile(r'^```python\n(.*?)^```$(?:\n\n```text title="output"\n(.*?)^```$)?', re.M | re.S)
 EXCERPT = re.compile(r'^```python title="excerpt"\n(.*?)^```$', re.M | re.S)
 SHORTER = re.compile(r"^(.*)(#.*\bCI: (\S+) -> (\S+))$", re.M)
+LONGEST_OUTPUT = 112
+FIRST_COLUMN = re.compile(r" +\S+ {2,}")
 
 
 def shortened(code: str) -> str:
-    """The code with the effort that its comments give for the tests."""
+    """Return the code with the effort that its comments give for the tests."""
 
     def line(found: re.Match[str]) -> str:
         assert found[3] in found[1], f"no {found[3]} to replace in: {found[0]}"
         return found[1].replace(found[3], found[4]) + found[2]
 
     return SHORTER.sub(line, code)
+
+
+def folded(printed: str) -> str:
+    """Fold long lines; the rest of a table's row is indented to its second column."""
+
+    def fold(line: str) -> str:
+        column = FIRST_COLUMN.match(line)
+        indent = " " * (column.end() if column else 2)
+        parts = textwrap.wrap(
+            line, LONGEST_OUTPUT, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+        return "\n".join(parts) or line
+
+    return "".join(
+        f"{fold(line)}\n" if len(line) > LONGEST_OUTPUT else f"{line}\n" for line in printed.splitlines()
+    )
 
 
 @contextlib.contextmanager
@@ -48,12 +70,12 @@ def as_users_have_it(*, short: bool):
             yield
             return
         warnings.filterwarnings("ignore", "k-hat of the importance weights")
-        with mock.patch.multiple(diagnosis, NUM_DRAWS=128, NUM_MIXING=32):
+        with mock.patch.multiple(verdict, NUM_DRAWS=128, NUM_MIXING=32):
             yield
 
 
 def run(page: pathlib.Path, *, short: bool) -> str:
-    """Run a page in the current directory; the page with the outputs of this run."""
+    """Run a page in the current directory and return it with the outputs of this run."""
     text, names = page.read_text(), {"__name__": "__main__"}
     mpl.use("Agg")
 
@@ -64,7 +86,7 @@ def run(page: pathlib.Path, *, short: bool) -> str:
             exec(compile(lines_above + code, str(page), "exec"), names)
         if found[2] is None:
             return found[0]
-        return f'```python\n{found[1]}```\n\n```text title="output"\n{printed.getvalue()}```'
+        return f'```python\n{found[1]}```\n\n```text title="output"\n{folded(printed.getvalue())}```'
 
     return BLOCK.sub(block, text)
 

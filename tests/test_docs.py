@@ -1,4 +1,4 @@
-"""The documentation: printed code runs, every public name is in the reference, figures are there and small."""
+"""The documentation: printed code runs, the reference is complete, figures are small, lines are short."""
 
 import ast
 import contextlib
@@ -12,13 +12,17 @@ import types
 import pytest
 
 import uivi
-from tests.pages import BLOCK, EXCERPT, PAGES, ROOT, run, shortened
+from tests.pages import BLOCK, EXCERPT, PAGES, ROOT, folded, run, shortened
+from uivi import paper
 
 FENCE = re.compile(r"^```(\S.*)$", re.MULTILINE)
 FENCES = {"python", 'python title="excerpt"', "sh", "text", 'text title="output"'}
 DIRECTIVE = re.compile(r"^::: (\S+)(?:\n    options: \{(.*)\})?$", re.MULTILINE)
 IMAGE = re.compile(r"!\[[^]]*\]\(([^)]+)\)")
+URL = re.compile(r"https?://[^\s)>\"]+")
 LARGEST_FIGURE = 100_000
+LONGEST_LINE = 120
+LONGEST_README = 120
 
 page_name = lambda page: str(page.relative_to(ROOT))
 
@@ -30,7 +34,7 @@ def test_printed_code_runs(page, tmp_path, monkeypatch):
 
 
 def names_used(code: str) -> set[str]:
-    """Dotted names of uivi in a piece of code, with those of a variable `posterior` as uivi.Posterior's."""
+    """Return the dotted names of uivi in a piece of code; a variable `posterior` counts as a uivi.Posterior."""
     roots = {"uivi": "uivi", "posterior": "uivi.Posterior"}
     found = set()
     for node in ast.walk(ast.parse(code)):
@@ -76,8 +80,34 @@ def test_figures_are_there_and_small(page):
         assert (page.parent / name).stat().st_size < LARGEST_FIGURE, name
 
 
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_lines_are_short(page):
+    """Lines have at most 120 characters. A URL cannot be broken, so it counts for nothing."""
+    lines = enumerate(page.read_text().splitlines(), 1)
+    assert not [number for number, line in lines if len(URL.sub("", line)) > LONGEST_LINE]
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= LONGEST_README
+
+
+def test_long_outputs_are_folded():
+    words = "a fit " * 30
+    printed = f"  verdict  good\n  advice   {words}\n{words}\n"
+    assert all(len(line) <= LONGEST_LINE for line in folded(printed).splitlines())
+    assert folded(printed).split() == printed.split()
+    assert folded(printed).splitlines()[2].startswith("           a fit")
+    assert folded("short\n\nlines\n") == "short\n\nlines\n"
+
+
+@pytest.mark.parametrize("kind", paper.DEVIATIONS)
+def test_the_paper_page_lists_every_deviation(kind):
+    text = " ".join((ROOT / "docs" / "paper.md").read_text().split())
+    assert all(f"- {line} " in f"{text} " for line in paper.DEVIATIONS[kind])
+
+
 def resolved(path: str) -> object:
-    """The object at a dotted path; a submodule comes before a function of its name, as in the reference."""
+    """Return the object at a dotted path; a submodule wins over a function of its name, as in the reference."""
     parts = path.split(".")
     for size in range(len(parts), 0, -1):
         with contextlib.suppress(ModuleNotFoundError):
@@ -87,7 +117,7 @@ def resolved(path: str) -> object:
 
 
 def own_names(module: types.ModuleType) -> list[str]:
-    """The exported names of a package; of a module without `__all__`, what it defines for others."""
+    """Return the exported names of a package, or what a module without `__all__` defines for others."""
     if hasattr(module, "__all__"):
         return [name for name in module.__all__ if not inspect.ismodule(getattr(module, name))]
     mine = {n for n, x in vars(module).items() if getattr(x, "__module__", "") == module.__name__}
@@ -95,7 +125,7 @@ def own_names(module: types.ModuleType) -> list[str]:
 
 
 def documented(reference: str) -> tuple[set[str], set[int]]:
-    """Paths in the reference, and the identities of what can be called at them."""
+    """Return the paths in the reference, and the identities of the callables at them."""
     paths = set()
     for path, options in DIRECTIVE.findall(reference):
         found = resolved(path)
@@ -105,7 +135,7 @@ def documented(reference: str) -> tuple[set[str], set[int]]:
 
 
 def missing(module: types.ModuleType, reference: str) -> list[str]:
-    """Names of `module` that the reference leaves out, under this path and any other."""
+    """Return the names of `module` that the reference has under no path."""
     paths, identities = documented(reference)
     names = {f"{module.__name__}.{name}": getattr(module, name) for name in own_names(module)}
     return [name for name, x in names.items() if name not in paths and id(x) not in identities]
