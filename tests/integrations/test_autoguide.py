@@ -1,4 +1,4 @@
-"""AutoUIVI: its gradient under SVI's losses is that of the ELBO in closed form."""
+"""AutoUIVI: under the right losses its gradient is the closed form's; other losses are refused."""
 
 import equinox as eqx
 import jax
@@ -17,12 +17,13 @@ from uivi._jax import ordinary_promotion
 from uivi.families import LinearGaussian
 from uivi.integrations.autoguide import AutoUIVI
 from uivi.reverse import ISIR, Exact, FromMixing
+from uivi.reverse.base import AbstractPerDrawSampler
 from uivi.trainable import trained
 
 
 @pytest.fixture(autouse=True)
 def numpyro_rules():
-    """NumPyro needs it."""
+    """NumPyro needs JAX's ordinary promotion rules."""
     with ordinary_promotion():
         yield
 
@@ -70,6 +71,26 @@ def gradients(loss, guide, keys):
     return jax.jit(jax.vmap(jax.value_and_grad(one), (None, 0)))(start, keys)
 
 
+class Stuck(AbstractPerDrawSampler):
+    """The exact sampler, except that ε′ = ε."""
+
+    exact: Exact = Exact()
+
+    def init(self, key, family):
+        return self.exact.init(key, family)
+
+    def kernel(self, key, family, draw, context, state):
+        reverse, info, memo = self.exact.kernel(key, family, draw, context, state)
+        same = jnp.broadcast_to(draw.eps, reverse.eps.shape)
+        return eqx.tree_at(lambda r: r.eps, reverse, same), info, memo
+
+    def adapt(self, state, draws, contexts, memos):
+        return state
+
+    def fitted_proposal(self, state):
+        return self.exact.fitted_proposal(state)
+
+
 @pytest.mark.parametrize("loss", [Trace_ELBO(), TraceMeanField_ELBO(), Trace_ELBO(num_particles=3)])
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_the_gradient_is_that_of_the_closed_form(name, loss, getkey):
@@ -85,17 +106,7 @@ def test_the_gradient_is_that_of_the_closed_form(name, loss, getkey):
 
 
 def test_a_sampler_that_stays_at_its_start_is_noticed(getkey):
-    """The control: with ε′ = ε the gradient is that of another objective."""
-
-    class Stuck(Exact):
-        def kernel(self, key, family, draw, context, state):
-            reverse, info, memo = super().kernel(key, family, draw, context, state)
-            return (
-                eqx.tree_at(lambda r: r.eps, reverse, jnp.broadcast_to(draw.eps, reverse.eps.shape)),
-                info,
-                memo,
-            )
-
+    """The control: with ε′ = ε the gradient belongs to another objective."""
     guide = prepared(Stuck())
     grads = gradients(Trace_ELBO(), guide, jax.random.split(getkey(), 8_000))[1]
     assert_not_mean(
@@ -103,11 +114,29 @@ def test_a_sampler_that_stays_at_its_start_is_noticed(getkey):
     )
 
 
+class Weighted(Trace_ELBO):
+    """A loss of the user's own."""
+
+
+@pytest.mark.parametrize("loss", [RenyiELBO(alpha=0.5, num_particles=2), TraceGraph_ELBO(), Weighted()])
+def test_svi_refuses_other_losses(loss):
+    with pytest.raises(TypeError, match=f"expected Trace_ELBO .* got {type(loss).__name__}: its log density"):
+        AutoUIVI(model).svi(optax.adam(1e-3), loss)
+
+
 @pytest.mark.parametrize("loss", [RenyiELBO(alpha=0.5, num_particles=2), TraceGraph_ELBO()])
-def test_other_losses_are_refused(loss):
+def test_a_plain_svi_refuses_numpyros_other_losses(loss):
     svi = SVI(model, AutoUIVI(model), optax.adam(1e-3), loss)
-    with pytest.raises(TypeError, match=f"expected Trace_ELBO .* got {type(loss).__name__}"):
+    with pytest.raises(TypeError, match="expected Trace_ELBO .* got a loss that needs the log density"):
         svi.run(jax.random.key(0), 1, progress_bar=False)
+
+
+def test_svi_is_numpyros_own():
+    guide = AutoUIVI(model)
+    svi = guide.svi(optax.adam(1e-3), TraceMeanField_ELBO(num_particles=2), level=3.0)
+    assert (svi.model, svi.guide, svi.loss.num_particles) == (model, guide, 2)
+    assert svi.static_kwargs == {"level": 3.0}
+    assert type(guide.svi(optax.adam(1e-3)).loss) is Trace_ELBO
 
 
 def constrained():
@@ -117,7 +146,7 @@ def constrained():
 
 def test_svi_runs_on_a_constrained_model(getkey):
     guide = AutoUIVI(constrained)
-    svi = SVI(constrained, guide, optax.adam(5e-3), Trace_ELBO(num_particles=4))
+    svi = guide.svi(optax.adam(5e-3), Trace_ELBO(num_particles=4))
     result = svi.run(jax.random.key(0), 20, progress_bar=False)
     draws = guide.sample_posterior(getkey(), result.params, sample_shape=(50,))
     assert draws["scale"].shape == (50,)

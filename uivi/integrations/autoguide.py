@@ -104,8 +104,8 @@ class AutoUIVI(AutoContinuous):
             family = presets.default_family(key, self.latent_dim, start=start)
         if family.dim != self.latent_dim:
             raise ValueError(
-                f"expected a family on {self.latent_dim} dimensions (the model's unconstrained space), "
-                f"got {family.dim}"
+                f"expected a family on {self.latent_dim} dimensions (the model's unconstrained space), got "
+                f"{family.dim}: pass a family of that size, or leave it out"
             )
         state = self._sampler.init(key, family)
         if isinstance(state, LearnedState):
@@ -189,8 +189,8 @@ class SemiImplicitDistribution(dist.Distribution):
     def _surrogate(self, z: Latent, eps: Float[Array, "E"], seed: Array) -> Scalar:
         """Returns a scalar with the value of log q(z) and the gradient of eq. 8, for one draw.
 
-        Everything is stopped except z: the gradient must be ∇_z log q(z) along the path of z. The direct gradient
-        in the parameters has expectation zero, and here it would come from an estimate.
+        Everything is stopped except z: the gradient must be ∇_z log q(z) along the path of z. The direct
+        gradient in the parameters has expectation zero, and here it would come from a biased estimate.
         """
         reverse_key, bound_key = jax.random.split(jax.random.key(seed))
         proposal = self.sampler.fitted_proposal(self.state)
