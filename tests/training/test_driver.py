@@ -18,7 +18,7 @@ from uivi.fitting.fit import default_monitors
 from uivi.storage.checkpoints import Checkpoints
 from uivi.targets import Density
 from uivi.training import driver
-from uivi.training.progress import Reporter, Silent
+from uivi.training.progress import AbstractReporter, Silent
 from uivi.training.update import Method, initial_state, run_updates, stack_states
 
 METHOD = Method(uivi.Explicit(num_draws=4), optax.adam(0.05))
@@ -43,7 +43,7 @@ def values(state):
     return [np.asarray(x).tobytes() for x in leaves]
 
 
-class Interrupter(Reporter):
+class Interrupter(AbstractReporter):
     """Presses Ctrl-C, `times` times, when `step` is done; remembers all it was told."""
 
     def __init__(self, step, times=1):

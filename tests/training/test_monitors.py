@@ -21,7 +21,7 @@ from uivi.targets import Density
 from uivi.training import driver
 from uivi.training.monitors import AbstractMonitor, ElboMonitor
 from uivi.training.optimisers import AveragedState, averaged
-from uivi.training.progress import Reporter, Silent
+from uivi.training.progress import AbstractReporter, Silent
 from uivi.training.update import (
     Method,
     averaged_state,
@@ -201,7 +201,7 @@ def test_each_fit_keeps_its_own_best():
         assert jax.random.key_data(state.key).tolist() == jax.random.key_data(make_state(seed).key).tolist()
 
 
-class Interrupter(Reporter):
+class Interrupter(AbstractReporter):
     """Presses Ctrl-C when `step` is done."""
 
     def __init__(self, step):

@@ -1,4 +1,6 @@
-"""What is looked at while a fit runs, besides what every update reports."""
+"""Values recorded while a fit runs, besides those that every update reports."""
+
+import abc
 
 import equinox as eqx
 import jax
@@ -10,25 +12,25 @@ from uivi.training.update import FitState, Method
 
 
 class AbstractMonitor(eqx.Module):
-    """Values of one fit, taken every `every` updates: columns of the history.
+    """Evaluates a fit every `every` updates. Its values are columns of the history.
 
-    The time it takes is not counted as time of the fit. Its randomness comes from the state, so that a resumed
+    The time of an evaluation does not count as time of the fit. Randomness comes from the state, so a resumed
     fit has the same history.
     """
 
     every: eqx.AbstractVar[int]
 
+    @abc.abstractmethod
     def __call__(self, method: Method, state: FitState) -> dict[str, Array]:
-        """Evaluate a single (unstacked) fit."""
-        raise NotImplementedError
+        """Evaluates a single (unstacked) fit."""
 
     def key(self, state: FitState) -> Array:
-        """A key of its own for each update."""
+        """Returns a key that differs from update to update and from every key of the fit itself."""
         return jax.random.fold_in(state.key, -1 - state.step)
 
 
 class ElboMonitor(AbstractMonitor):
-    """A cheap ELBO from below."""
+    """A cheap lower bound of the ELBO."""
 
     every: int = eqx.field(static=True)
     num_draws: int = eqx.field(static=True, default=256)
@@ -36,7 +38,7 @@ class ElboMonitor(AbstractMonitor):
 
     @eqx.filter_jit
     def __call__(self, method: Method, state: FitState) -> dict[str, Array]:
-        """Mean and standard error."""
+        """Returns mean and standard error."""
         proposal = method.estimator.fitted_proposal(state.est_state)
         budget = (self.num_draws, self.num_mixing)
         e = bounds.evaluate(self.key(state), state.family, state.target, *budget, proposal)

@@ -14,11 +14,11 @@ from uivi import _checks
 from uivi.trainable import trained
 
 LARGE = 2**15
-"""Elements of an array that `pack` leaves as it is: with many fits side by side a copy of it is not cheap."""
+"""Size from which `pack` leaves an array alone. With many fits side by side, copying it is not cheap."""
 
 
 def pack(tree: PyTree) -> tuple[list[Array], Callable[[PyTree], PyTree]]:
-    """All small arrays as one vector, then the large ones as they are; and the way back."""
+    """Joins all small arrays into one vector, followed by the large ones; also returns the inverse."""
     leaves, treedef = jax.tree.flatten(tree)
     is_large = [leaf.size >= LARGE for leaf in leaves]
     small = [leaf for leaf, large in zip(leaves, is_large, strict=True) if not large]
@@ -32,9 +32,9 @@ def pack(tree: PyTree) -> tuple[list[Array], Callable[[PyTree], PyTree]]:
 
 
 def joined(inner: optax.GradientTransformation) -> optax.GradientTransformation:
-    """`inner` on few arrays (`pack`): a GPU runs a few kernels, not a few for each array.
+    """Applies `inner` to packed arrays: a GPU then runs a few kernels in all, instead of a few per array.
 
-    For transformations that treat elements alike, such as Adam and a bound on the global norm.
+    This is for transformations that treat all elements alike, such as Adam or a bound on the global norm.
     """
 
     def init(params):
@@ -56,9 +56,9 @@ class PaperRMSPropState(NamedTuple):
 
 
 def scale_by_paper_rmsprop(weight: float = 0.1) -> optax.GradientTransformation:
-    """Divide by 1 + √G with G ← (1 - w) G + w g², and G = g² at the first step.
+    """Divides by 1 + √G with G ← (1 - w) G + w g², and G = g² at the first step.
 
-    Titsias & Ruiz (2019), Section 4.1. The 1 stands outside the root, so the scale of the gradient matters.
+    See Titsias & Ruiz (2019), Section 4.1. The 1 stands outside the root, so the scale of the gradient matters.
     """
 
     def init(params):
@@ -80,7 +80,7 @@ def scale_by_paper_rmsprop(weight: float = 0.1) -> optax.GradientTransformation:
 
 
 def keep_above(floor: float) -> optax.GradientTransformation:
-    """Cut updates so that no parameter ends below `floor`."""
+    """Cuts updates so that no parameter ends below `floor`."""
 
     def update(updates, state, params=None):
         if params is None:
@@ -99,10 +99,11 @@ def paper_rmsprop(
     decay_every: int = 3_000,
     floor: float = 1e-5,
 ) -> optax.GradientTransformation:
-    """The paper's optimiser: separate rates for network, scale and model; ×`decay` every `decay_every`.
+    """Returns the paper's RMSProp, with separate rates for network, scale and model.
 
-    A parameter belongs to the scale if its path holds a field called `scale` or `scale_net`, to the model if it
-    is the target's, else to the network. Raw scales are kept above `floor`.
+    All rates fall by `decay` every `decay_every` updates. A parameter belongs to the scale if its path contains
+    a field `scale` or `scale_net`, to the model if it is the target's, and otherwise to the network. Raw scales
+    are kept above `floor`.
     """
     _checks.positive_int("decay_every", decay_every)
     _checks.positive_float("scale_rate", scale_rate)
@@ -117,7 +118,7 @@ def paper_rmsprop(
 
 
 def label_parameters(params: PyTree) -> PyTree:
-    """The group of every leaf of (family, target): scale, log_scale, model or network."""
+    """Returns the group of every leaf of (family, target): scale, log_scale, model or network."""
 
     def label(path, _):
         names = [getattr(entry, "name", None) for entry in path]
@@ -139,10 +140,10 @@ class AveragedState(NamedTuple):
 
 
 def with_average(inner: optax.GradientTransformation, decay: float = 0.999) -> optax.GradientTransformation:
-    """Keep an exponential average of the parameters beside the updates of `inner` (Polyak & Juditsky 1992).
+    """Keeps an exponential average of the parameters beside the updates of `inner` (Polyak & Juditsky 1992).
 
-    Updates are those of `inner`; `update.averaged_state` puts the average in place of the parameters. In the
-    beginning the average follows faster: its weight is at most (1 + t)/(10 + t).
+    The updates are those of `inner`. `update.averaged_state` puts the average in place of the parameters. At
+    first the average follows faster: its weight on the past is at most (1 + t)/(10 + t).
     """
     if not 0 < decay < 1:
         raise ValueError(f"expected `decay` between 0 and 1, got {decay}")
@@ -156,7 +157,7 @@ def with_average(inner: optax.GradientTransformation, decay: float = 0.999) -> o
         updates, inner_state = inner.update(updates, state.inner, params)
         count = state.count.astype(float)
         weight = 1 - jnp.minimum(decay, (1 + count) / (10 + count))
-        follow = lambda old, now, change: old + weight.astype(old.dtype) * (now + change - old)  # noqa: E731
+        follow = lambda old, now, change: old + weight.astype(old.dtype) * (now + change - old)
         average = jax.tree.map(follow, state.average, pack(params)[0], pack(updates)[0])
         return updates, AveragedState(inner_state, state.count + 1, average)
 
@@ -164,10 +165,10 @@ def with_average(inner: optax.GradientTransformation, decay: float = 0.999) -> o
 
 
 def average_of(opt_state: PyTree, params: PyTree) -> PyTree:
-    """The average of the parameters if the optimiser keeps one, else `params`; stacked fits too."""
+    """Returns the average of the parameters if the optimiser keeps one, otherwise `params`."""
     if not isinstance(opt_state, AveragedState):
         return params
-    shaped = lambda packed, like: pack(like)[1](packed)  # noqa: E731
+    shaped = lambda packed, like: pack(like)[1](packed)
     shaped = shaped if opt_state.count.ndim == 0 else jax.vmap(shaped)
     return eqx.combine(shaped(opt_state.average, trained(params)), params)
 
@@ -181,28 +182,28 @@ def adam_cosine(
     warmup: int = 0,
     weight_decay: float = 0.0,
 ) -> optax.GradientTransformation:
-    """Adam with a cosine decay to zero over `num_steps` and a bound on the global gradient norm.
+    """Returns Adam with a cosine decay to zero over `num_steps` and a bound on the global gradient norm.
 
     Args:
-        num_steps: of the whole fit.
-        rate: the largest learning rate.
+        num_steps: number of updates of the whole fit.
+        rate: largest learning rate.
         clip: bound on the norm of the gradient.
-        b2: of Adam.
-        warmup: updates over which the rate grows from zero.
-        weight_decay: decoupled (AdamW), of every parameter.
+        b2: decay rate of Adam's second moment.
+        warmup: number of updates over which the rate grows from zero.
+        weight_decay: decoupled weight decay (AdamW) of every parameter.
     """
     _checks.positive_float("rate", rate)
     schedule = optax.cosine_decay_schedule(rate, _checks.positive_int("num_steps", num_steps))
     if warmup:
         plain = schedule
-        schedule = lambda count: plain(count) * jnp.minimum((count + 1) / warmup, 1.0)  # noqa: E731
+        schedule = lambda count: plain(count) * jnp.minimum((count + 1) / warmup, 1.0)
     return adam(schedule, clip=clip, b2=b2, weight_decay=weight_decay)
 
 
 def adam(
     schedule: optax.Schedule, *, clip: float = 10.0, b2: float = 0.999, weight_decay: float = 0.0
 ) -> optax.GradientTransformation:
-    """Adam with a schedule of its rate and a bound on the global gradient norm; see `adam_cosine`."""
+    """Returns Adam with a learning-rate schedule and a bound on the global gradient norm; see `adam_cosine`."""
     decay = [optax.add_decayed_weights(weight_decay)] if weight_decay else []
     parts = [optax.scale_by_adam(b2=b2), *decay, optax.scale_by_learning_rate(schedule)]
     return joined(optax.chain(optax.clip_by_global_norm(clip), *parts))

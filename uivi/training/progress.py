@@ -1,5 +1,6 @@
 """Progress on the terminal; nothing else in the library prints."""
 
+import abc
 import contextlib
 from collections.abc import Iterator
 
@@ -9,39 +10,39 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from uivi.evaluation.verdict import Check
 
 
-class Reporter:
-    """Told of every chunk of updates."""
+class AbstractReporter(abc.ABC):
+    """Hears of every chunk of updates."""
 
+    @abc.abstractmethod
     def update(self, step: int, total: int, rate: float, bound: str) -> None:
-        """Show `step` of `total` updates done, `rate` updates a second, and a bound in words."""
-        raise NotImplementedError
+        """Reports `step` of `total` updates, at `rate` updates per second, with a readable bound."""
 
 
-class Silent(Reporter):
+class Silent(AbstractReporter):
     """Shows nothing."""
 
     def update(self, step: int, total: int, rate: float, bound: str) -> None:
-        """Ignore."""
+        """Ignores the report."""
         del step, total, rate, bound
 
 
-class Bar(Reporter):
+class Bar(AbstractReporter):
     """A Rich progress bar with rate, time left and a bound."""
 
     def __init__(self, progress: Progress, task):
-        """Wrap a running Rich task."""
+        """Wraps a running Rich task."""
         self._progress, self._task = progress, task
 
     def update(self, step: int, total: int, rate: float, bound: str) -> None:
-        """Redraw."""
+        """Redraws the bar."""
         self._progress.update(
             self._task, completed=step, total=total, rate=f"{rate:,.0f} updates/s", bound=bound
         )
 
 
 @contextlib.contextmanager
-def reporter(num_steps: int, *, show: bool, label: str = "fitting") -> Iterator[Reporter]:
-    """A bar on standard error for as long as the context lasts, or a silent one."""
+def reporter(num_steps: int, *, show: bool, label: str = "fitting") -> Iterator[AbstractReporter]:
+    """Shows a bar on standard error while the context lasts, or nothing."""
     if not show:
         yield Silent()
         return
@@ -59,9 +60,9 @@ def reporter(num_steps: int, *, show: bool, label: str = "fitting") -> Iterator[
         yield Bar(progress, progress.add_task(label, total=num_steps, rate="compiling", bound=""))
 
 
-def tell_verdict(found: Check) -> None:
-    """Print verdict and advice on standard error."""
+def print_verdict(check: Check) -> None:
+    """Prints verdict and advice on standard error."""
     console = Console(stderr=True, highlight=False)
-    console.print(f"[bold]verdict: {found.verdict}[/bold]; posterior.check() has the numbers")
-    for words in found.advice:
+    console.print(f"[bold]verdict: {check.verdict}[/bold]; posterior.check() has the numbers")
+    for words in check.advice:
         console.print(f"  - {words}", markup=False)

@@ -1,24 +1,23 @@
-"""When a fit is long enough."""
+"""How long a fit runs."""
 
 import dataclasses
-from typing import Any
 
 import optax
 
 from uivi import _checks
-from uivi.evaluation.history import gain_of_last_round
+from uivi.evaluation.history import History, gain_of_last_round
 
 
 @dataclasses.dataclass(frozen=True)
 class Rounds:
     """Rounds of updates, each twice as long as the one before, until one no longer raises the bound.
 
-    The learning rate falls to zero in every round, so their ends can be compared, and the last comparison has
-    seen at least as many updates without a gain as there were before them.
+    The learning rate falls to zero in every round, so the ends of rounds can be compared. The last comparison
+    covers at least as many updates without a gain as there were before them.
 
     Attributes:
-        first: updates of the first round.
-        number: of rounds, at most.
+        first: number of updates in the first round.
+        number: largest number of rounds.
         gain: nats that a round must gain, beyond one standard error, for another to follow.
     """
 
@@ -27,38 +26,38 @@ class Rounds:
     gain: float = 0.03
 
     def __post_init__(self):
-        """Check the numbers."""
+        """Checks the numbers."""
         _checks.positive_int("first", self.first)
         _checks.positive_int("number", self.number)
 
     @classmethod
     def of(cls, num_steps: "int | Rounds") -> "Rounds":
-        """Rounds as they are; a number of updates as a single one."""
+        """Returns rounds as they are, and a number of updates as a single round."""
         if isinstance(num_steps, Rounds):
             return num_steps
         return cls(_checks.positive_int("num_steps", num_steps), 1)
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """The updates with which rounds end."""
+        """Number of updates at the end of each round."""
         return tuple(self.first * (2**i - 1) for i in range(1, self.number + 1))
 
     @property
     def most(self) -> int:
-        """Updates, if all rounds are run."""
+        """Number of updates if all rounds are run."""
         return self.ends[-1]
 
     def round(self, update: int) -> int:
-        """The round (from 0) of an update (from 1)."""
+        """Returns the round (from 0) of an update (from 1)."""
         return sum(update > end for end in self.ends[:-1])
 
     def schedule(self, rate: float) -> optax.Schedule:
-        """Cosine decay from `rate` to zero in every round."""
+        """Returns a cosine decay from `rate` to zero in every round."""
         each = [optax.cosine_decay_schedule(rate, self.first * 2**i) for i in range(self.number)]
         return optax.join_schedules(each, self.ends[:-1])
 
-    def is_over(self, history: dict[str, list[Any]]) -> bool:
-        """Whether the fit ends here: with the last round, or with one that gained too little."""
+    def is_over(self, history: History) -> bool:
+        """Returns whether the fit ends here: after the last round, or after one that gained too little."""
         done = history["step"][-1] if history else 0
         found = gain_of_last_round(history) if done in self.ends else None
         return done >= self.most or (found is not None and not found[0] > self.gain + found[1])

@@ -1,4 +1,4 @@
-"""The fit loop: one compiled update, many of them per call."""
+"""One update, compiled, and many of them per call."""
 
 from contextlib import nullcontext
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from uivi.training.optimisers import average_of, pack
 
 
 class FitState(eqx.Module):
-    """All that the next update depends on; update t draws its randomness from fold_in(key, t)."""
+    """Everything that the next update depends on. Update t draws its randomness from fold_in(key, t)."""
 
     step: Array
     family: AbstractFamily
@@ -29,14 +29,14 @@ class FitState(eqx.Module):
 
 
 class Method(eqx.Module):
-    """How to update.
+    """How a fit is updated.
 
     Attributes:
-        estimator: of the gradient.
-        optimizer: any of Optax.
-        precision: of matrix products inside an update (as in `jax.default_matmul_precision`); None for JAX's
-            own setting. A GPU is much faster with "tensorfloat32", and an estimator stays as exact as it was:
-            draws, densities and scores then belong to one and the same rounded network.
+        estimator: estimator of the gradient.
+        optimizer: any Optax optimiser.
+        precision: precision of matrix products inside an update, as in `jax.default_matmul_precision`; None for
+            JAX's own setting. A GPU is much faster with "tensorfloat32". Estimators lose nothing by it: draws,
+            densities and scores all belong to the same rounded network.
     """
 
     estimator: AbstractEstimator
@@ -45,24 +45,27 @@ class Method(eqx.Module):
 
 
 class ChunkInfo(NamedTuple):
-    """Means of `Info` over the updates of one call, and how many of them were skipped."""
+    """Means of `Info` over the updates of one call, and the number of skipped updates."""
 
     mean: Info
     skipped: Array
 
 
 def initial_state(key: Key, method: Method, family: AbstractFamily, target: AbstractTarget) -> FitState:
-    """The state before the first update."""
+    """Returns the state before the first update."""
     estimator_key, run_key = jax.random.split(key)
     est_state = method.estimator.init(estimator_key, family, target)
     opt_state = method.optimizer.init(trained((family, target)))
     state = FitState(jnp.zeros((), jnp.int32), family, target, opt_state, est_state, run_key)
-    # A copy: `run_updates` gives up the buffers of its argument, and these may be the user's own arrays.
+    # Copy, because `run_updates` donates the buffers of its argument, and these may be the user's own arrays.
     return copied(_strongly_typed(state))
 
 
 def one_update(method: Method, state: FitState) -> tuple[FitState, Info, Array]:
-    """One update. A non-finite gradient changes nothing but the counters, and is reported."""
+    """Makes one update; returns the next state, its info, and whether it was skipped.
+
+    A non-finite gradient changes nothing but the step count, and is reported.
+    """
     _, key = jax.random.split(jax.random.fold_in(state.key, state.step))
     params = (state.family, state.target)
     sites = state.target.sites(sites_key(state), state.step)
@@ -79,33 +82,33 @@ def one_update(method: Method, state: FitState) -> tuple[FitState, Info, Array]:
 
 
 def copied(tree: PyTree) -> PyTree:
-    """The same with arrays of its own, which `run_updates` cannot give up."""
+    """Returns a copy of all arrays, which `run_updates` can donate."""
     return jax.tree.map(lambda x: jnp.array(x) if eqx.is_array(x) else x, tree)
 
 
 def sites_key(state: FitState) -> Key:
-    """The key that a target shuffles its data with: one for the whole fit."""
+    """Returns the key with which a target shuffles its data, the same for the whole fit."""
     return jax.random.fold_in(jax.random.fold_in(state.key, 2**31 - 1), 0)
 
 
 def run_updates(method: Method, state: FitState, num_steps: int) -> tuple[FitState, ChunkInfo]:
-    """`num_steps` updates in one compiled call; any number runs the same program.
+    """Makes `num_steps` updates in one compiled call. Any number runs the same program.
 
-    With a leading axis on every array of `state` (see `stack_states`), all fits run side by side. Waits for the
-    result: a second call queued behind a running one was seen to hang JAX 0.10 on a CPU with two cores.
-    The buffers of `state` are given up.
+    With a leading axis on every array of `state` (see `stack_states`), all fits run side by side. The buffers
+    of `state` are donated.
     """
+    # Wait for the result: a second call queued behind a running one has hung JAX 0.10 on a CPU with two cores.
     return jax.block_until_ready(_run(method, state, jnp.asarray(num_steps, jnp.int32)))
 
 
 @eqx.filter_jit(donate="all-except-first")
 def _run(method: Method, state: FitState, num_steps: Array) -> tuple[FitState, ChunkInfo]:
-    update = lambda s: one_update(method, s)  # noqa: E731
+    update = lambda s: one_update(method, s)
     if state.step.ndim:
         update = eqx.filter_vmap(update)
     arrays, static = eqx.partition(state, eqx.is_array)
     shapes = jax.eval_shape(lambda a: update(eqx.combine(a, static))[1], arrays)
-    # One array for all sums: a GPU adds them in one kernel.
+    # One array for all sums, so that a GPU adds them in one kernel.
     totals = jnp.zeros((len(shapes) + 1, *shapes[0].shape))
 
     def body(_, carry):
@@ -120,22 +123,22 @@ def _run(method: Method, state: FitState, num_steps: Array) -> tuple[FitState, C
 
 
 def lowered_updates(method: Method, state: FitState) -> jax.stages.Lowered:
-    """The program of `run_updates`, before compilation."""
+    """Returns the program of `run_updates` before compilation."""
     return _run.lower(method, state, jnp.ones((), jnp.int32)).lowered
 
 
 def averaged_state(state: FitState) -> FitState:
-    """The state to evaluate: with the averaged parameters if the optimiser keeps an average."""
+    """Returns the state to evaluate, with averaged parameters if the optimiser keeps an average."""
     params = (state.family, state.target)
     average = average_of(state.opt_state, params)
     return state if average is params else eqx.tree_at(lambda s: (s.family, s.target), state, average)
 
 
 def stack_states(states: list[FitState]) -> FitState:
-    """Several states of one experiment as one, for `run_updates` to update side by side.
+    """Stacks several states into one, for `run_updates` to update side by side.
 
-    On a CPU with few cores JAX 0.10 was seen to hang on stacked fits with a full covariance of many dimensions;
-    JAX 0.11.2 was not.
+    On a CPU with few cores, JAX 0.10 can hang on stacked fits with a full covariance of many dimensions. JAX
+    0.11.2 has not been seen to hang.
     """
     arrays = [eqx.filter(s, eqx.is_array) for s in states]
     static = eqx.filter(states[0], eqx.is_array, inverse=True)
@@ -143,11 +146,11 @@ def stack_states(states: list[FitState]) -> FitState:
 
 
 def unstack_states(state: FitState) -> list[FitState]:
-    """The inverse of `stack_states`; a state of a single fit gives a list of one."""
+    """Inverts `stack_states`. The state of a single fit gives a list of one."""
     if not state.step.ndim:
         return [state]
     arrays, static = eqx.partition(state, eqx.is_array)
-    pick = lambda i: jax.tree.map(lambda x: x[i], arrays)  # noqa: E731
+    pick = lambda i: jax.tree.map(lambda x: x[i], arrays)
     return [eqx.combine(pick(i), static) for i in range(state.step.shape[0])]
 
 
@@ -155,11 +158,11 @@ def all_finite(tree: PyTree) -> Array:
     """Returns whether every trained array of `tree` is finite."""
     (small, *large), _ = pack(trained(tree))
     found = [jnp.isfinite(small), *(jnp.all(jnp.isfinite(x), -1).ravel() for x in large)]
-    # Without the barrier XLA reduces array by array: dozens of small kernels on a GPU.
+    # Without the barrier XLA reduces array by array, in dozens of small kernels on a GPU.
     return jnp.all(jax.lax.optimization_barrier(jnp.concatenate(found)))
 
 
 def _strongly_typed(tree: PyTree) -> PyTree:
-    """Strip weak types: a weakly typed carry would compile the program a second time."""
+    """Strips weak types. A weakly typed carry would compile the program a second time."""
     strip = lambda x: jax.lax.convert_element_type(x, x.dtype) if eqx.is_inexact_array(x) else x
     return jax.tree.map(strip, tree)

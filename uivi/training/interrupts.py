@@ -1,0 +1,31 @@
+"""Ctrl-C during a fit."""
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def deferred_interrupts() -> Iterator[threading.Event]:
+    """Turns the first Ctrl-C into an event that the driver looks at between chunks. A second one is immediate.
+
+    An exception inside a chunk would lose the state, because the compiled call owns its buffers.
+    """
+    event = threading.Event()
+    # Python delivers signals to the main thread only, and refuses handlers set anywhere else.
+    if threading.current_thread() is not threading.main_thread():
+        yield event
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def handle(number, frame):
+        if event.is_set() and callable(before):
+            before(number, frame)
+        event.set()
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield event
+    finally:
+        signal.signal(signal.SIGINT, before)
