@@ -4,12 +4,12 @@ import dataclasses
 import os
 import pathlib
 import warnings
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
@@ -20,7 +20,7 @@ from uivi.evaluation import bounds, importance, verdict
 from uivi.evaluation.verdict import Check
 from uivi.families.base import AbstractFamily
 from uivi.integrations.recognition import recognise
-from uivi.storage import archive, serialisation
+from uivi.storage import archive, fields, posteriors
 from uivi.targets.base import AbstractTarget
 from uivi.targets.model import AbstractModelTarget
 
@@ -158,11 +158,11 @@ class Posterior:
                 key,
                 self.family,
                 self.target,
-                self.estimator,
-                self.est_state,
-                self.status,
-                self.history,
-                self._quantities,
+                estimator=self.estimator,
+                est_state=self.est_state,
+                status=self.status,
+                history=self.history,
+                quantities=self._quantities,
             )
         return self._check_result
 
@@ -193,52 +193,72 @@ class Posterior:
         return self.family.context_dim > 0 or many
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write a file from which `uivi.load` samples again without the log density or data."""
+        """Writes a file from which `uivi.load` samples again, without the log density and the data.
+
+        A class or function of your own is recorded by its name: pass it to `uivi.load(path, trust=[...])`.
+
+        Args:
+            path: the file; a regular file there is replaced.
+
+        Raises:
+            ValueError: for a family that could not be loaded again, such as one with a lambda in it.
+            OSError: if the file cannot be written.
+        """
         path = pathlib.Path(path)
+        described = posteriors.describe(self.family, self.example, self.status)
         if self._check_result is None and self.target is not None and not self._is_amortised:
             self.check()
-        arrays: list[np.ndarray] = []
-        header = {
-            "kind": "posterior",
-            "family": serialisation.describe(self.family, arrays),
-            "example": serialisation.describe(self.example, arrays),
-            "status": self.status.name,
-            "history": self.history,
-            "seconds": self.seconds,
-            "is_model": self.is_model,
-            "check": self._check_result and self._check_result.to_json(),
-        }
-        serialisation.rebuild(header["family"], arrays)
+        check = None if self._check_result is None else self._check_result.to_json()
+        rest = {"history": self.history, "seconds": self.seconds, "is_model": self.is_model, "check": check}
         try:
-            archive.write(path, header, {f"array_{i}": a for i, a in enumerate(arrays)})
+            posteriors.write(path, described, **rest)
         except OSError as error:
             raise OSError(f"cannot write {path} ({error.strerror}): choose another place") from error
 
 
-def load(path: str | os.PathLike, *, target: AbstractTarget | Any = None) -> Posterior:
-    """Read a posterior that `Posterior.save` wrote.
+def load(
+    path: str | os.PathLike, *, target: AbstractTarget | Any = None, trust: Iterable[Callable] = ()
+) -> Posterior:
+    """Reads a posterior that `Posterior.save` wrote.
+
+    A file is data: loading imports and executes nothing that it names. It builds the classes of `uivi` and
+    JAX's activations; any other name in the file is refused, unless `trust` has it.
 
     Args:
         path: the file.
-        target: what was fitted, as a target or a model; needed for constrained draws of a model.
+        target: the target or model that was fitted; needed for constrained draws of a model.
+        trust: your own classes and functions that the file may use, matched by name, such as
+            `[MyConditional, my_activation]`. Sampling calls them with values from the file.
+
+    Raises:
+        FileNotFoundError: if there is no file.
+        uivi.storage.ArchiveError: for a damaged file, another format, or a name that is not in `trust`.
+
+    Examples:
+        >>> import jax, tempfile, uivi
+        >>> family = uivi.ExplicitGaussian.create(2)
+        >>> posterior = uivi.Posterior(family, jax.numpy.zeros(2), uivi.Status.DONE, {}, 0.0)
+        >>> with tempfile.TemporaryDirectory() as directory:
+        ...     posterior.save(f"{directory}/gaussian.uivi")
+        ...     again = uivi.load(f"{directory}/gaussian.uivi")
+        >>> again.sample(jax.random.key(0), 5).shape
+        (5, 2)
     """
-    header, named = archive.read(pathlib.Path(path), "posterior")
-    arrays = [named[f"array_{i}"] for i in range(len(named))]
-    family = serialisation.rebuild(header["family"], arrays)
+    path = pathlib.Path(path)
+    stored = posteriors.read(path, trust)
+    check = None
+    if stored.check is not None:
+        with archive.refusing(path):
+            check = Check.from_json(stored.check)
+            fields.check(check, "check")
     if target is not None and not isinstance(target, AbstractTarget):
         target = _target_of(target)
-    if target is not None and target.dim != family.dim:
-        raise ValueError(f"expected the target of this posterior, of {family.dim} dimensions, got {target.dim}")
-    return Posterior(
-        family=family,
-        example=serialisation.rebuild(header["example"], arrays),
-        status=Status[header["status"]],
-        history=header["history"],
-        seconds=header["seconds"],
-        target=target,
-        is_model=header.get("is_model", False),
-        _check_result=header["check"] and Check.from_json(header["check"]),
-    )
+    if target is not None and target.dim != stored.family.dim:
+        raise ValueError(
+            f"expected the target of this posterior, of {stored.family.dim} dimensions, got {target.dim}"
+        )
+    rest = {name: value for name, value in stored._asdict().items() if name != "check"}
+    return Posterior(**rest, target=target, _check_result=check)
 
 
 def _target_of(model: Any) -> AbstractModelTarget:

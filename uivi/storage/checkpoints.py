@@ -1,9 +1,24 @@
-"""Checkpoints of a fit in a directory: atomic, bit-exact, one run at a time."""
+"""Checkpoints of a fit in a directory: atomic, bit-exact, one run at a time.
+
+A checkpoint is an archive (`uivi.storage.archive`) of the array leaves of the run's state. Its header has these
+keys, besides the common ones:
+
+    fingerprint    of the run's configuration, see `uivi.storage.serialisation.fingerprint`
+    names          the place of each leaf in the state, such as ".family.encoder": names of attributes
+                   and numbers of items, never of classes or modules
+    extra          what the driver keeps beside the state: history, seconds, status, values of the best states
+
+Loading builds nothing from a checkpoint. The run makes its own state, and takes numbers of the same names,
+shapes and dtypes from the file. They may be NaN or infinite: a run goes on exactly as it was.
+"""
 
 import contextlib
 import fcntl
+import os
 import pathlib
-from collections.abc import Iterator
+import re
+import stat
+from collections.abc import Collection, Iterator
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -11,74 +26,93 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from uivi.storage import archive
-from uivi.targets.rows import split_data
+from uivi.storage import archive, fields
 
 T = TypeVar("T")
 
+_ANNOTATIONS = {"fingerprint": str, "names": list[str], "extra": dict}
+_EXTRA = {"history": dict[str, list], "seconds": float, "status": list[str], "best": list[float]}
+
 
 class Checkpoints:
-    """The checkpoints of one fit: `step-*.ckpt` files, of which the last `keep` stay.
+    """The checkpoints of one fit: files `step-*.ckpt`. The last `keep` stay.
 
     Args:
-        directory: made if it is not there.
-        fingerprint: of the configuration; a checkpoint of another one is refused.
+        directory: where they are; made if it is not there.
+        fingerprint: identifies the configuration; a checkpoint of another one is refused.
         keep: how many to keep.
         seconds: least time between two saves (the driver asks after each chunk).
     """
 
     def __init__(self, directory, fingerprint: str, *, keep: int = 2, seconds: float = 5.0):
-        """Remember the place; nothing is written yet."""
+        """Remembers the place and writes nothing."""
         self.directory = pathlib.Path(directory)
         self.fingerprint = fingerprint
         self.keep = keep
         self.seconds = seconds
 
     def newest(self) -> pathlib.Path | None:
-        """The checkpoint of the largest step, if any."""
-        return max(self.directory.glob("step-*.ckpt"), default=None)
+        """Returns the checkpoint of the largest step, if there is one."""
+        return max(self._all(), default=None)
 
     def save(self, state: Any, step: int, extra: dict[str, Any]) -> None:
-        """Write a checkpoint, then delete the oldest beyond `keep`."""
+        """Writes a checkpoint, then deletes the oldest beyond `keep`.
+
+        Args:
+            state: a tree; its JAX arrays are saved, everything else in it is not.
+            step: number of updates.
+            extra: some of "history", "seconds", "status" and "best", as plain values.
+        """
+        fields.check_mapping(extra, _EXTRA, "`extra`", optional=_EXTRA)
         names, leaves = _named_leaves(state)
-        header = {"kind": "checkpoint", "fingerprint": self.fingerprint, "names": names, **extra}
-        arrays = {f"leaf_{i}": leaf for i, leaf in enumerate(leaves)}
-        archive.write(self.directory / f"step-{step:010d}.ckpt", header, arrays)
-        for old in sorted(self.directory.glob("step-*.ckpt"))[: -self.keep]:
+        header = {"fingerprint": self.fingerprint, "names": names, "extra": extra}
+        archive.write(self.directory / f"step-{step:010d}.ckpt", "checkpoint", header, leaves)
+        for old in self._all()[: -self.keep]:
             old.unlink()
 
-    def restore(self, template: T) -> tuple[T, dict[str, Any]] | None:
-        """The newest state with its extra, or None in a fresh directory."""
+    def restore(self, template: T, expected: Collection[str] = ()) -> tuple[T, dict[str, Any]] | None:
+        """Returns the newest state and its extra, or None in a fresh directory.
+
+        Args:
+            template: a tree like the one that was saved. Its arrays are replaced, the rest is kept.
+            expected: the names that the extra must have.
+        """
         path = self.newest()
         if path is None:
             return None
-        header, arrays = archive.read(path, "checkpoint")
+        header, arrays = archive.read(path, "checkpoint", _ANNOTATIONS)
         names, leaves = _named_leaves(template)
-        loaded = [arrays[f"leaf_{i}"] for i in range(len(arrays))]
-        same = [(a.shape, a.dtype) for a in loaded] == [(b.shape, b.dtype) for b in leaves]
+        same = [(a.shape, a.dtype) for a in arrays] == [(b.shape, b.dtype) for b in leaves]
         if header["fingerprint"] != self.fingerprint or header["names"] != names or not same:
             raise archive.ArchiveError(
-                f"{path} belongs to another configuration (fingerprint {header['fingerprint']}, this run has "
-                f"{self.fingerprint}): use another directory, or the settings it was started with; "
+                f"{path} belongs to another configuration (fingerprint {header['fingerprint'][:40]}, this run "
+                f"has {self.fingerprint}): use another directory, or the settings it was started with; "
                 "nothing was changed"
             )
-        return _with_leaves(template, loaded), header
+        with archive.refusing(path):
+            fields.check_mapping(header["extra"], _EXTRA, "its extra", optional=set(_EXTRA) - set(expected))
+        return _with_leaves(template, arrays), header["extra"]
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the directory against a second run; the lock dies with the process."""
+        """Holds the directory against a second run; the lock dies with the process."""
         with locked_directory(self.directory):
             for half in self.directory.glob(".step-*.tmp"):  # a killed run was writing these
                 half.unlink()
             yield
 
+    def _all(self) -> list[pathlib.Path]:
+        """Returns all checkpoints, the oldest first."""
+        found = self.directory.glob("step-*.ckpt")
+        return sorted(path for path in found if re.fullmatch(r"step-\d{10}\.ckpt", path.name))
+
 
 @contextlib.contextmanager
 def locked_directory(directory: pathlib.Path) -> Iterator[None]:
-    """Make `directory`, check that it can be written, and hold it against other runs."""
+    """Makes `directory`, checks that it can be written, and holds it against other runs."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        file = (directory / ".lock").open("a")
+        file = _open_lock(directory / ".lock")
     except OSError as error:
         raise OSError(
             f"cannot write to {directory} ({error.strerror}): choose another directory or change its rights"
@@ -93,21 +127,32 @@ def locked_directory(directory: pathlib.Path) -> Iterator[None]:
         yield
 
 
+def _open_lock(path: pathlib.Path) -> Any:
+    """Opens the lock file, which must be a regular file: a link is not followed, a pipe not waited for."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    file = os.fdopen(os.open(path, flags, 0o666), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(None, f"{path.name} is not a regular file")
+    return file
+
+
 def _is_key(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
 def _named_leaves(state: Any) -> tuple[list[str], list[np.ndarray]]:
-    flat = jax.tree_util.tree_leaves_with_path(split_data(state)[0])
+    flat = jax.tree_util.tree_leaves_with_path(eqx.filter(state, eqx.is_array))
     values = [jax.random.key_data(x) if _is_key(x) else x for _, x in flat]
     return [jax.tree_util.keystr(path) for path, _ in flat], [np.asarray(v) for v in values]
 
 
 def _with_leaves(template: T, values: list[np.ndarray]) -> T:
-    arrays, static = split_data(template)
+    arrays, static = eqx.partition(template, eqx.is_array)
     old, treedef = jax.tree.flatten(arrays)
+    # Copies: the compiled loop gives up the buffers of its state, and these belong to the file's bytes.
     new = [
-        jax.random.wrap_key_data(jnp.asarray(v)) if _is_key(o) else jnp.asarray(v)
+        jax.random.wrap_key_data(jnp.array(v), impl=jax.random.key_impl(o)) if _is_key(o) else jnp.array(v)
         for v, o in zip(values, old, strict=True)
     ]
     return eqx.combine(jax.tree.unflatten(treedef, new), static)
