@@ -19,6 +19,7 @@ def explicit_settings(num_steps: int = 20) -> dict[str, Any]:
         "family": uivi.ExplicitGaussian.create(2),
         "estimator": uivi.Explicit(num_draws=4),
         "num_steps": num_steps,
+        "check": False,
         "progress": False,
     }
 
@@ -38,6 +39,7 @@ def implicit_settings(num_steps: int = 20) -> dict[str, Any]:
         "family": implicit_family(),
         "estimator": uivi.UIVI(num_draws=4, sampler=sampler),
         "num_steps": num_steps,
+        "check": False,
         "progress": False,
     }
 

@@ -42,7 +42,7 @@ def test_defaults_reach_the_noise_of_the_reference(make):
     posterior = make()
     alone = "PYTEST_XDIST_WORKER" not in os.environ and os.getloadavg()[0] < 1.5
     began = time.monotonic()
-    settings = {"num_steps": 2_000, "progress": False}  # the suite has no time for more
+    settings = {"num_steps": 2_000, "check": False, "progress": False}  # the suite has no time for more
     fitted = uivi.fit(posterior.log_density, posterior.dim, key=jax.random.key(0), **settings)
     seconds = time.monotonic() - began
     assert fitted.status is uivi.Status.DONE
@@ -60,6 +60,7 @@ def test_the_measure_sees_a_mean_field_fit():
         key=jax.random.key(0),
         family=uivi.ExplicitGaussian.create(posterior.dim, scale=0.1),
         num_steps=1_000,
+        check=False,
         progress=False,
     )
     draws = fitted.sample(jax.random.key(1), 10_000)

@@ -12,7 +12,7 @@ from uivi.integrations import arviz as integration
 
 @pytest.fixture(scope="module")
 def fitted():
-    settings = {"family": uivi.ExplicitGaussian.create(3), "num_steps": 300, "progress": False}
+    settings = {"family": uivi.ExplicitGaussian.create(3), "num_steps": 300, "check": False, "progress": False}
     return uivi.fit(regression, model_args=(X, Y), key=jax.random.key(0), **settings)
 
 

@@ -180,7 +180,12 @@ def test_other_arguments_are_passed_on():
 
 
 def test_a_posterior_is_exported_saved_and_loaded(target, tmp_path, getkey):
-    settings = {"family": uivi.ExplicitGaussian.create(6, 0.1), "num_steps": 3, "progress": False}
+    settings = {
+        "family": uivi.ExplicitGaussian.create(6, 0.1),
+        "num_steps": 3,
+        "check": False,
+        "progress": False,
+    }
     posterior = uivi.fit(target, key=getkey(), checkpoint=tmp_path / "checkpoints", **settings)
     assert isinstance(posterior.target, Minibatched)
     tree = posterior.to_arviz(getkey(), 10)
@@ -194,7 +199,12 @@ def test_a_posterior_is_exported_saved_and_loaded(target, tmp_path, getkey):
 
 
 def test_densities_of_draws_are_those_of_all_rows(target, whole, getkey):
-    settings = {"family": uivi.ExplicitGaussian.create(6, 0.1), "num_steps": 3, "progress": False}
+    settings = {
+        "family": uivi.ExplicitGaussian.create(6, 0.1),
+        "num_steps": 3,
+        "check": False,
+        "progress": False,
+    }
     evaluated = uivi.fit(target, key=getkey(), **settings).evaluate(getkey(), 20)
     np.testing.assert_allclose(evaluated.log_p, jax.vmap(whole.log_density)(evaluated.z), rtol=1e-4)
     start = target.model.start(getkey())

@@ -61,7 +61,7 @@ def standardised(draws, mean, sd):
 def test_defaults_find_the_conjugate_posterior(getkey):
     """Means and variances to a twentieth, as the noise of the minibatches is taken away by an anchor."""
     target = minibatched(linear, {"x": X, "y": LINEAR}, BATCH)
-    posterior = uivi.fit(target, key=getkey(), num_steps=350, progress=False)
+    posterior = uivi.fit(target, key=getkey(), num_steps=350, check=False, progress=False)
     mean, precision = linear_posterior()
     draws = posterior.sample(getkey(), 20_000)["weights"]
     sd = np.sqrt(np.diag(np.linalg.inv(precision)))
@@ -96,6 +96,7 @@ def test_a_logistic_regression_is_found_from_afar(kind, getkey):
         optimizer=uivi.training.optimisers.adam_cosine(3_000, 1e-2, clip=np.inf),
         num_steps=3_000,
         key=getkey(),
+        check=False,
         progress=False,
     )
     mode, precision = logistic_posterior()
@@ -196,7 +197,7 @@ def test_a_start_on_part_of_the_data_is_moved_to_that_of_all(getkey, monkeypatch
     """Without the steps on all rows it is off by several standard deviations."""
     monkeypatch.setattr("uivi.targets.minibatched.NUM_ROUGH", 500)
     target = minibatched(linear, {"x": X, "y": LINEAR}, BATCH)
-    problem = problem_of(target, None, None, None, None, getkey())
+    problem = problem_of(target, getkey())
     (start,) = _starts(getkey(), problem)
     assert start is not None
     mean, precision = linear_posterior()

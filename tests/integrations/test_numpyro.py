@@ -77,14 +77,14 @@ def test_likelihood_and_predictions(target, getkey):
 
 def test_fit_finds_a_known_posterior(getkey):
     """Recognised without arguments; by name in the result."""
-    posterior = uivi.fit(gaussian, key=getkey(), num_steps=800, progress=False)
+    posterior = uivi.fit(gaussian, key=getkey(), num_steps=800, check=False, progress=False)
     draws = posterior.sample(getkey(), 20_000)["z"]
     np.testing.assert_allclose(draws.mean(), 1.0, atol=0.03)
     np.testing.assert_allclose(draws.var(), 0.5, atol=0.03)
 
 
 def test_a_posterior_of_a_model_is_saved_and_loaded(target, tmp_path, getkey):
-    settings = {"family": uivi.ExplicitGaussian.create(3), "num_steps": 3, "progress": False}
+    settings = {"family": uivi.ExplicitGaussian.create(3), "num_steps": 3, "check": False, "progress": False}
     posterior = uivi.fit(regression, model_args=(X,), model_kwargs={"y": Y}, key=getkey(), **settings)
     posterior.save(tmp_path / "model.uivi")
     key = getkey()
@@ -106,7 +106,13 @@ def test_a_fit_of_a_model_is_resumed(tmp_path):
         "checkpoint": tmp_path,
     }
     fit = lambda y, steps: uivi.fit(
-        regression, model_args=(X, y), key=jax.random.key(0), num_steps=steps, progress=False, **settings
+        regression,
+        model_args=(X, y),
+        key=jax.random.key(0),
+        num_steps=steps,
+        check=False,
+        progress=False,
+        **settings,
     )
     fit(Y, 3)
     assert fit(Y, 5).history["step"][-1] == 5
@@ -172,7 +178,7 @@ BAD = {
 def test_bad_models_are_refused(name, getkey):
     model, words = BAD[name]
     with pytest.raises(ValueError, match=words):
-        uivi.fit(model, model_args=(Y,), key=getkey(), num_steps=2, progress=False)
+        uivi.fit(model, model_args=(Y,), key=getkey(), num_steps=2, check=False, progress=False)
 
 
 def test_a_model_with_arguments_asks_for_them(getkey):

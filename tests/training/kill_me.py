@@ -27,6 +27,7 @@ def main() -> None:
         estimator=uivi.UIVI(num_draws=16, sampler=sampler),
         num_steps=20_000,
         checkpoint=directory,
+        check=False,
         progress=False,
     )
     history = np.array(posterior.history["log_joint"])

@@ -9,17 +9,17 @@ from jaxtyping import Array, Float
 
 from uivi._types import Context, Key, Latent, Scalar
 from uivi.families.base import AbstractFamily
-from uivi.targets.base import AbstractTarget
+from uivi.targets.base import AbstractSingleSiteTarget, AbstractTarget
 from uivi.targets.model import AbstractModelTarget
 
 NUM_TRIES = 32
 
 
 def check_target(key: Key, target: AbstractTarget, family: AbstractFamily) -> None:
-    """Trace, evaluate and differentiate the log density at a few draws of the first q.
+    """Traces, evaluates and differentiates the log density at a few draws of the first q.
 
     Raises:
-        ValueError: with what was expected, what came and what to do.
+        ValueError: if any of it fails; the message says what was expected, what came and what to do.
     """
     sites_key, draw_key = jax.random.split(key)
     log_density, context = check_structure(sites_key, target, family)
@@ -32,10 +32,10 @@ def check_target(key: Key, target: AbstractTarget, family: AbstractFamily) -> No
 def check_structure(
     key: Key, target: AbstractTarget, family: AbstractFamily
 ) -> tuple[Callable[[Latent], Scalar], Context]:
-    """The part of `check_target` that needs no numbers: sizes, and a log density that can be traced.
+    """Checks sizes, and that the log density can be traced: the part of `check_target` that needs no numbers.
 
     Returns:
-        Log p at the first site, and the context of that site.
+        The log density at the first site, and the context of that site.
     """
     if family.dim != target.dim:
         raise ValueError(
@@ -52,8 +52,8 @@ def check_structure(
     return log_density, context
 
 
-def check_start(target: AbstractTarget, points: Float[Array, "K D"]) -> None:
-    """The same at places where a search for a start would begin.
+def check_start(target: AbstractSingleSiteTarget, points: Float[Array, "K D"]) -> None:
+    """Does the same at the points where the search for a start begins.
 
     Raises:
         ValueError: as `check_target` does; also if log p does not change along some coordinate.
@@ -94,7 +94,7 @@ def _check_trace(log_density, dim: int) -> None:
 
 
 def _check_indices(log_density, dim: int) -> None:
-    """NumPy refuses an index beyond the end of z, where JAX would clamp it and say nothing."""
+    """Raises on an index beyond the end of z. NumPy refuses it; JAX would clamp it silently."""
     try:
         log_density(np.zeros(dim, np.float32))
     except IndexError as error:

@@ -1,4 +1,4 @@
-"""What the user gave to `fit`, as a target, an example draw and places to start from."""
+"""Turns what the user gave to `fit` into a target, an example draw and points to start from."""
 
 import types
 from collections.abc import Callable
@@ -18,17 +18,17 @@ from uivi.targets.model import AbstractModelTarget
 
 NUM_POINTS = 4
 RADIUS = 2.0
-"""Starts are drawn from the cube of this half width, as in Stan."""
+"""Half width of the cube from which starting points are drawn, as in Stan."""
 
 
 class Problem(NamedTuple):
     """A target and what belongs to it.
 
     Attributes:
-        target: what is fitted.
+        target: the target of the fit.
         example: zeros with the structure of one draw.
-        points: places to start from, or None for a target that is not one posterior.
-        rough: a cheaper log density to look for a start with, where the target has one.
+        points: points to start from, or None for a target that is not one posterior.
+        rough: a cheaper log density for the search of a start, if the target has one.
     """
 
     target: AbstractTarget
@@ -38,12 +38,18 @@ class Problem(NamedTuple):
 
 
 def problem_of(
-    given: Any, dim: int | None, init: PyTree, model_args: tuple | None, model_kwargs: dict | None, key: Key
+    given: Any,
+    key: Key,
+    *,
+    dim: int | None = None,
+    init: PyTree = None,
+    model_args: tuple | None = None,
+    model_kwargs: dict | None = None,
 ) -> Problem:
-    """From a log density, a target or a model.
+    """Returns the problem given by a log density, a target or a model.
 
     Raises:
-        TypeError: for what is none of them.
+        TypeError: for anything else.
         ValueError: for arguments that do not go together.
     """
     key, points_key = jax.random.split(key)
@@ -100,11 +106,11 @@ def _of_example(log_density: Callable, init: PyTree, key: Key) -> Problem:
 
 
 def _cube(key: Key, centre: Float[Array, "D"]) -> Float[Array, "K D"]:
-    """The centre and points around it."""
+    """Returns the centre and points around it."""
     around = jax.random.uniform(key, (NUM_POINTS - 1, centre.shape[0]), centre.dtype, -RADIUS, RADIUS)
     return jnp.concatenate([centre[None], centre[None] + around])
 
 
 def _plain_function(function: Callable) -> Callable:
-    """A plain function: Equinox takes neither modules nor jitted functions as static fields."""
+    """Wraps anything but a plain function: Equinox refuses modules and jitted functions as static fields."""
     return function if isinstance(function, types.FunctionType) else lambda z: function(z)

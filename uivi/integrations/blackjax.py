@@ -140,7 +140,7 @@ def posterior(
 
 
 def _problem(logdensity_fn: Callable, position: PyTree) -> Problem:
-    return problem_of(logdensity_fn, None, position, None, None, jax.random.key(0))
+    return problem_of(logdensity_fn, jax.random.key(0), init=position)
 
 
 def _near(key: Key, problem: Problem) -> AbstractFamily:

@@ -1,7 +1,5 @@
 """Large posteriors are tried from two starts, and fitted from the better one."""
 
-import importlib
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +11,7 @@ from tests.fitting.starts.test_search import funnel_along
 from uivi.estimators import Explicit
 from uivi.families import ExplicitGaussian
 from uivi.fitting.problem import problem_of
+from uivi.fitting.starts import candidates, comparison
 from uivi.fitting.starts.comparison import ahead
 from uivi.fitting.starts.search import Start
 from uivi.targets import Density
@@ -20,7 +19,6 @@ from uivi.training.progress import Silent
 from uivi.training.rounds import Rounds
 from uivi.training.update import Method, initial_state
 
-fitting = importlib.import_module("uivi.fitting.fit")
 METHOD = Method(Explicit(4), optax.adam(1e-3))
 ROTATION = jnp.asarray(np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0], jnp.float32)
 
@@ -52,8 +50,8 @@ def trials(monkeypatch):
         seen.append((len(states), num_steps))
         return 1
 
-    monkeypatch.setattr(fitting, "TURNED_ABOVE", 1)
-    monkeypatch.setattr(fitting, "ahead", second)
+    monkeypatch.setattr(candidates, "TURNED_ABOVE", 1)
+    monkeypatch.setattr(comparison, "ahead", second)
     return seen
 
 
@@ -63,7 +61,7 @@ def factor(posterior):
 
 def test_the_winner_is_fitted_and_resumed(trials, tmp_path):
     """Its axes are not those of the first start, and a resumed fit has them without another trial."""
-    settings = {"dim": 3, "key": jax.random.key(0), "num_steps": 8, "progress": False}
+    settings = {"dim": 3, "key": jax.random.key(0), "num_steps": 8, "check": False, "progress": False}
     made = uivi.fit(funnel_along(ROTATION), **settings, checkpoint=tmp_path)
     assert trials == [(2, 2)]
     assert np.any(np.abs(np.triu(factor(made), 1)) > 0.01), "a factor of the first start is triangular"
@@ -75,17 +73,17 @@ def test_the_winner_is_fitted_and_resumed(trials, tmp_path):
 
 @pytest.mark.parametrize(("dim", "number"), [(1, 1), (2, 2), (3, 2), (4, 1)])
 def test_large_covariances_have_two_starts(dim, number, trials, monkeypatch):
-    monkeypatch.setattr(fitting.presets, "FULL_COVARIANCE_UP_TO", 3)
-    monkeypatch.setattr(fitting, "find_start", lambda key, f, points, full_up_to: Start(points[0], points[0]))
-    monkeypatch.setattr(fitting, "turned", lambda key, start, f: start._replace(name="turned"))
-    problem = problem_of(lambda z: -0.5 * jnp.sum(z**2), dim, None, None, None, jax.random.key(0))
-    assert len(fitting._starts(jax.random.key(1), problem)) == number
+    monkeypatch.setattr(candidates.presets, "FULL_COVARIANCE_UP_TO", 3)
+    monkeypatch.setattr(candidates, "find_start", lambda key, f, points, **_: Start(points[0], points[0]))
+    monkeypatch.setattr(candidates, "turned", lambda key, start, f: start._replace(name="turned"))
+    problem = problem_of(lambda z: -0.5 * jnp.sum(z**2), jax.random.key(0), dim=dim)
+    assert len(candidates.find_starts(jax.random.key(1), problem)) == number
 
 
 def test_very_short_fits_have_no_trial(trials):
     states = [start_at(9.0), start_at(0.0)]
-    assert fitting._chosen(METHOD, states, Rounds(3), False) is states[0]
+    assert comparison.pick_start(METHOD, states, Rounds(3), show=False) is states[0]
     assert not trials
-    assert fitting._chosen(METHOD, states, Rounds(10_000), False) is states[1]
-    assert fitting._chosen(METHOD, states, Rounds(400), False) is states[1]
+    assert comparison.pick_start(METHOD, states, Rounds(10_000), show=False) is states[1]
+    assert comparison.pick_start(METHOD, states, Rounds(400), show=False) is states[1]
     assert [number for _, number in trials] == [500, 100]

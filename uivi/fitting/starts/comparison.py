@@ -1,4 +1,4 @@
-"""Which of several starts a fit takes: the one that is ahead after a few updates."""
+"""Picks the start that is ahead after a few updates."""
 
 import time
 from collections.abc import Sequence
@@ -6,17 +6,29 @@ from collections.abc import Sequence
 import numpy as np
 
 from uivi.training.monitors import ElboMonitor
-from uivi.training.progress import Reporter
+from uivi.training.progress import AbstractReporter, reporter
+from uivi.training.rounds import Rounds
 from uivi.training.update import FitState, Method, averaged_state, copied, run_updates
 
 NUM_DRAWS = 8_192
+MOST_TRIED = 500
+"""Largest number of updates from each start before one is picked."""
 
 
-def ahead(method: Method, states: Sequence[FitState], num_steps: int, reporter: Reporter) -> int:
-    """The number of the fit whose ELBO is the largest after `num_steps` updates of each.
+def pick_start(method: Method, states: Sequence[FitState], rounds: Rounds, *, show: bool) -> FitState:
+    """Returns the state that is ahead after `MOST_TRIED` updates, or after a quarter of the first round."""
+    num_steps = min(MOST_TRIED, rounds.first // 4)
+    if len(states) == 1 or not num_steps:
+        return states[0]
+    with reporter(len(states) * num_steps, show=show, label="comparing starts") as shown:
+        return states[ahead(method, states, num_steps, shown)]
 
-    The updates are those that the fit itself begins with; `states` are left as they are. If no fit has a
-    finite ELBO, or they are equal, it is the first.
+
+def ahead(method: Method, states: Sequence[FitState], num_steps: int, reporter: AbstractReporter) -> int:
+    """Returns the index of the fit whose ELBO is largest after `num_steps` updates of each.
+
+    The updates are those with which the fit itself begins; `states` stay as they are. If no fit has a finite
+    ELBO, or several are equal, the first one wins.
     """
     monitor = ElboMonitor(num_steps, num_draws=NUM_DRAWS)
     found = []

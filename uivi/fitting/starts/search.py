@@ -1,6 +1,6 @@
-"""Where a fit starts: rough moments of the posterior, by Pathfinder and by Newton's method.
+"""Finds rough moments of the posterior, by Pathfinder and by Newton's method.
 
-They only set place and scale of the fit: see `families.Standardised`.
+They only set the location and scale on which q is fitted; see `uivi.families.Standardised`.
 """
 
 import math
@@ -23,7 +23,7 @@ MAX_ITERATIONS = 100
 NUM_RECENTRING = 5
 NUM_CURVATURES = 32
 LEAST_CHANGE = 1e-6
-"""Of the curvature, whose scale is one: what is below it is rounding."""
+"""Smallest change of the curvature, which is of order one, that is more than rounding."""
 LARGEST = 1e4
 """Standard deviations are kept between 1 / LARGEST and LARGEST."""
 
@@ -36,8 +36,8 @@ class Start(NamedTuple):
     Attributes:
         loc: its mean.
         factor: F with F Fᵀ its covariance, or its standard deviations.
-        elbo: of it, in nats, from 200 draws; -inf where nothing was found, NaN if it is not known.
-        name: of what found it.
+        elbo: its ELBO in nats, from 200 draws; -inf if the search failed, NaN if unknown.
+        name: name of the search that found it.
     """
 
     loc: Float[Array, "D"]
@@ -47,22 +47,22 @@ class Start(NamedTuple):
 
 
 def find_start(key: Key, log_density: LogDensity, points: Float[Array, "K D"], *, full_up_to: int) -> Start:
-    """The candidate with the largest ELBO.
+    """Returns the candidate with the largest ELBO.
 
-    Pathfinder (Zhang et al. 2022) looks for it along a quasi-Newton path, so it does not run into a mode of
-    infinite density; Laplace's approximation, with exact second derivatives, is better where the posterior is
-    narrow in some direction. Both may fail: then the fit starts at the first of `points` on the scale one.
+    Pathfinder (Zhang et al. 2022) searches along a quasi-Newton path, so it does not run into a mode of
+    infinite density. Laplace's approximation, with exact second derivatives, is better where the posterior is
+    narrow in some direction. Both may fail: the fit then starts at the first of `points`, on a unit scale.
 
     Args:
         key: random key.
-        log_density: of one z.
-        points: where the paths begin.
-        full_up_to: the largest D for which the covariance is kept, above it the standard deviations.
+        log_density: log density of one z.
+        points: starting points of the paths.
+        full_up_to: largest D for which the full covariance is kept; above it, only standard deviations.
     """
     path_key, elbo_key = jax.random.split(key)
     dim = points.shape[1]
     is_full = dim <= full_up_to
-    loc, factor = _pathfinder(path_key, log_density, points, is_full)
+    loc, factor = _pathfinder(path_key, log_density, points, is_full=is_full)
     candidates = [
         (points[0], jnp.eye(dim) if is_full else jnp.ones(dim), "origin"),
         (loc, factor, "pathfinder"),
@@ -76,19 +76,19 @@ def find_start(key: Key, log_density: LogDensity, points: Float[Array, "K D"], *
 
 
 def turned(key: Key, start: Start, log_density: LogDensity) -> Start:
-    """The same Gaussian with other axes: those along which the curvature changes most, these first.
+    """Returns the same Gaussian on other axes, ordered by how much the curvature changes along them.
 
-    With z = loc + F w a Gaussian posterior has the same second derivatives in w everywhere. Of another one they
-    differ from place to place, and often they share axes: along a random walk's fast components, say, the
-    posterior is wide where the walk's step is large. A q whose scales vary with ε can follow this only along
-    the coordinates of w. So F is turned by the eigenvectors of the mean squared change.
+    With z = loc + F w, a Gaussian posterior has the same second derivatives in w everywhere. In other
+    posteriors they change from place to place, often along shared axes: a random walk, say, is wide along its
+    fast components where its step is large. A q whose scales vary with ε can follow this only along the
+    coordinates of w. So F is rotated by the eigenvectors of the mean squared change.
     """
     found = np.asarray(_curvatures(key, log_density, start.loc, start.factor), np.float64)
     found = found[np.all(np.isfinite(found), axis=(1, 2))]
     if len(found) < 2:
         return start
     changes = found - np.median(found, 0)
-    # Each counts alike: in a tail they may be larger by orders of magnitude.
+    # Normalise each change, because in a tail they may be larger by orders of magnitude.
     changes /= np.maximum(np.linalg.norm(changes, axis=(1, 2), keepdims=True), LEAST_CHANGE)
     _, axes = np.linalg.eigh(np.mean(changes @ changes, 0))
     return start._replace(factor=start.factor @ jnp.asarray(axes[:, ::-1], start.factor.dtype))
@@ -98,15 +98,15 @@ def turned(key: Key, start: Start, log_density: LogDensity) -> Start:
 def _curvatures(
     key: Key, log_density: LogDensity, loc: Float[Array, "D"], factor: Float[Array, "D D"]
 ) -> Float[Array, "K D D"]:
-    """Second derivatives in w at draws of the start."""
+    """Returns second derivatives in w at draws of the start."""
     noise = jax.random.normal(key, (NUM_CURVATURES, loc.shape[0]), loc.dtype)
     return jax.lax.map(jax.hessian(lambda w: log_density(loc + factor @ w)), noise)
 
 
 def recentred(start: Start, log_density: LogDensity) -> Start:
-    """The same shape where `log_density` is larger: quasi-Newton steps with the covariance of `start`.
+    """Moves a start uphill, by quasi-Newton steps with its own covariance.
 
-    For a start that was found on part of the data, where the mode is a few standard deviations off.
+    This is for a start that was found on part of the data, whose mode is a few standard deviations off.
     """
     evaluate = eqx.filter_jit(lambda f, z: jax.value_and_grad(f)(z))
     loc, factor = start.loc, start.factor
@@ -120,8 +120,8 @@ def recentred(start: Start, log_density: LogDensity) -> Start:
     return start._replace(loc=loc, elbo=math.nan)
 
 
-def _pathfinder(key: Key, log_density, points: Array, is_full: bool) -> tuple[Array, Array]:  # noqa: FBT001
-    """Mean and factor of the draws of all paths, each with the weight of its ELBO."""
+def _pathfinder(key: Key, log_density, points: Array, *, is_full: bool) -> tuple[Array, Array]:
+    """Returns mean and factor of the draws of all paths, each weighted by its ELBO."""
     with ordinary_promotion():
         draws = _paths(key, log_density, points)
     loc, scale = jnp.mean(draws, 0), jnp.clip(jnp.std(draws, 0), 1 / LARGEST, LARGEST)
@@ -140,19 +140,19 @@ def _paths(key: Key, log_density, points: Float[Array, "K D"]) -> Float[Array, "
         key, point = start
         return pathfinder.approximate(key, log_density, point, 100, maxiter=MAX_ITERATIONS, maxls=50)[0]
 
-    # One after the other: side by side, BlackJAX's line search was seen not to end.
+    # One after the other: under vmap, BlackJAX's line search may not end.
     paths = jax.lax.map(path, (jax.random.split(path_key, points.shape[0]), points))
     elbos = jnp.where(jnp.isfinite(paths.elbo), paths.elbo, -jnp.inf)
     chosen_key, *keys = jax.random.split(draw_key, points.shape[0] + 1)
     sample: Any = pathfinder.sample
     draws = jax.vmap(lambda key, path: sample(key, path, NUM_MOMENTS)[0])(jnp.stack(keys), paths)
-    # Paths that end in modes of like weight share the draws: the start then covers both.
+    # Paths that end in modes of similar weight share the draws, so that the start covers both.
     from_path = jax.random.categorical(chosen_key, elbos, shape=(NUM_MOMENTS,))
     return draws[from_path, jnp.arange(NUM_MOMENTS)]
 
 
 def _laplace(log_density: LogDensity, start: Float[Array, "D"]) -> tuple[Array, Array]:
-    """Mode and curvature by damped Newton steps; the linear algebra is NumPy's, in float64."""
+    """Finds mode and curvature by damped Newton steps, with NumPy's linear algebra in float64."""
     derivatives = eqx.filter_jit(lambda f, z: (f(z), jax.grad(f)(z), jax.hessian(f)(z)))
     evaluate = lambda z: [
         np.asarray(x, np.float64) for x in derivatives(log_density, jnp.asarray(z, start.dtype))
@@ -183,7 +183,7 @@ def _laplace(log_density: LogDensity, start: Float[Array, "D"]) -> tuple[Array, 
 
 
 def _factor(hessian: np.ndarray, damping: float) -> np.ndarray:
-    """F with F Fᵀ the inverse of minus the Hessian, whose eigenvalues are made positive."""
+    """Returns F with F Fᵀ the inverse of minus the Hessian, after making its eigenvalues positive."""
     scale = np.sqrt(np.maximum(np.abs(np.diag(hessian)), 1 / LARGEST**2))
     values, vectors = np.linalg.eigh(-hessian / np.outer(scale, scale))
     values = np.maximum(np.abs(values), 1e-7) + damping
