@@ -1,4 +1,4 @@
-"""Annealed importance sampling against closed forms and quadrature, each with controls that must fail."""
+"""Tests annealed importance sampling against closed forms and quadrature, with controls that must fail."""
 
 import dataclasses
 import doctest
@@ -11,24 +11,25 @@ import numpy as np
 import pytest
 import scipy.stats
 
-import uivi.evaluation.annealing
 from tests.helpers import assert_mean, assert_not_mean, make_oracle, z_threshold
+from uivi.evaluation import annealing
 from uivi.evaluation.annealing import AIS, Tuning
 from uivi.families import LinearGaussian, StandardNormal, Uniform
 
 SHORT = AIS(num_temperatures=6, num_leapfrog=3, num_grid=8, num_moves=8)
 LONG = dataclasses.replace(SHORT, num_temperatures=64)
-"""Few temperatures, so that the weights vary and faults show; the inverse weights have heavier tails."""
+"""SHORT has few temperatures, so that the weights vary and faults show. The inverse weights have heavier tails
+and need more."""
 NUM = 2**12
 
 
 def chains(method, key, num=NUM):
-    """`method(key)` over `num` keys, compiled."""
+    """Returns `method(key)` over `num` keys, compiled."""
     return jax.jit(jax.vmap(method))(jax.random.split(key, num))
 
 
 def linear_gaussian():
-    """Prior, log likelihood, log Z and a sampler of the posterior; nothing symmetric."""
+    """Returns prior, log likelihood, log Z and a sampler of the posterior; nothing is symmetric."""
     conditional, z = make_oracle(3).conditional, jnp.array([1.4, -1.9])
     log_likelihood = lambda eps: conditional.log_prob(z, eps)
     draw = lambda key: conditional.sample_reverse(key, z)
@@ -36,9 +37,9 @@ def linear_gaussian():
 
 
 def wave():
-    """A wavy ridge in two dimensions; Z by quadrature, posterior draws by rejection from the prior.
+    """Returns a wavy ridge in two dimensions, with Z by quadrature and posterior draws by rejection.
 
-    ℓ falls no faster than the prior: with lighter tails the inverse weights would have no variance.
+    ℓ falls no faster than the prior: with lighter tails the variance of the inverse weights would be infinite.
     """
     distance = lambda first, second, sin: (sin(2 * first) + 0.5 * second - 0.8) / 0.5
     log_likelihood = lambda v: -0.5 * distance(v[0], v[1], jnp.sin) ** 2
@@ -52,13 +53,13 @@ def wave():
         draw_key, accept_key = jax.random.split(key)
         candidates = jax.random.normal(draw_key, (256, 2))
         accepted = jax.random.uniform(accept_key, (256,)) < jnp.exp(jax.vmap(log_likelihood)(candidates))
-        return candidates[jnp.argmax(accepted)]  # a candidate passes with probability Z: some one does
+        return candidates[jnp.argmax(accepted)]  # each passes with probability Z > 0.3, so one does
 
     return StandardNormal(2), log_likelihood, log_z, draw
 
 
 def half_line():
-    """A normal likelihood that is NaN for negative v: the posterior is a truncated normal."""
+    """Returns a normal likelihood that is NaN for negative v. The posterior is a truncated normal."""
     mean, scale = 1 / 1.64, math.sqrt(0.64 / 1.64)
     below = scipy.stats.norm.cdf(-mean / scale)
     log_z = scipy.stats.norm.logpdf(1, 0, math.sqrt(1.64)) + math.log1p(-below)
@@ -74,7 +75,7 @@ def half_line():
 
 
 def box():
-    """Uniform prior, a normal likelihood cut off by the box."""
+    """Returns a uniform prior with a normal likelihood, which the box cuts off."""
     mean, scale = np.array([0.2, 1.1]), np.array([0.4, 0.5])
     low, high = scipy.stats.norm.cdf((0 - mean) / scale), scipy.stats.norm.cdf((1 - mean) / scale)
     log_z = float(np.sum(np.log(high - low)))
@@ -97,13 +98,13 @@ def tune(key, ais, prior, log_likelihood):
 
 
 def forward_errors(key, problem, tuning, ais=LONG, num=NUM):
-    """log w - log Z of forward chains."""
+    """Returns log w - log Z of forward chains."""
     prior, log_likelihood, log_z, _ = problem
     return chains(lambda key: ais.forward(key, prior, log_likelihood, tuning), key, num) - log_z
 
 
 def backward_errors(key, problem, tuning, ais=LONG, num=NUM):
-    """log w - log Z of backward chains from draws of the posterior."""
+    """Returns log w - log Z of backward chains from draws of the posterior."""
     prior, log_likelihood, log_z, draw = problem
 
     def one(key):
@@ -115,7 +116,7 @@ def backward_errors(key, problem, tuning, ais=LONG, num=NUM):
 
 @pytest.mark.parametrize("make", PROBLEMS)
 def test_weights_are_unbiased_for_z_and_inverse_weights_for_its_inverse(x64, getkey, make):
-    """Where half of the prior has no likelihood, the inverse weights see the other half alone."""
+    """If half the prior mass has zero likelihood, the inverse weights only see the other half."""
     problem = make()
     tuning = tune(getkey(), LONG, *problem[:2])
     assert_mean(jnp.exp(forward_errors(getkey(), problem, tuning)), 1.0, max_stderr=0.02)
@@ -126,7 +127,7 @@ def test_weights_are_unbiased_for_z_and_inverse_weights_for_its_inverse(x64, get
 def test_weighing_after_the_move_is_noticed(x64, getkey):
     prior, log_likelihood, log_z, _ = linear_gaussian()
     tuning = tune(getkey(), SHORT, prior, log_likelihood)
-    evaluate = uivi.ais._evaluator(prior, log_likelihood)
+    evaluate = annealing._evaluator(prior, log_likelihood)
     betas, increments, sizes = SHORT._schedule(tuning, jnp.float64)
 
     def trace(key):
@@ -171,7 +172,7 @@ def test_the_sides_bracket_log_z_and_close_with_more_temperatures(x64, getkey):
 
 
 def regressions(num, scale):
-    """Regression of 20 observations on 10 coefficients: z, the ε that made it, and log Z."""
+    """Returns regressions of 20 observations on 10 coefficients: z, the ε that generated it, and log Z."""
     weight = jax.random.normal(jax.random.key(100), (20, 10))
     conditional = LinearGaussian(weight, jnp.zeros(20), jnp.full(20, scale))
     eps = jax.random.normal(jax.random.key(101), (num, 10))
@@ -193,12 +194,12 @@ def test_sandwich_over_a_batch_of_problems_in_single_precision(getkey):
     assert_mean(jnp.exp(result.lower - log_z), 1.0, max_stderr=0.1)
     assert_mean(jnp.exp(log_z - result.upper), 1.0, max_stderr=0.1)
     assert 0 < jnp.mean(result.upper - result.lower) < 0.5
-    # The control: the results belong to their own problems.
+    # Control: each result belongs to its own problem.
     assert jnp.std(result.lower - jnp.roll(log_z, 1)) > 5 * jnp.std(result.lower - log_z)
 
 
 def test_sandwich_pools_its_chains_on_the_right_side(x64, getkey):
-    """Each pooled mean stays unbiased, and its standard error is that between independent sandwiches."""
+    """Each pooled mean stays unbiased, and its standard error matches the spread of independent sandwiches."""
     prior, log_likelihood, log_z, draw = linear_gaussian()
 
     def one(key):
@@ -234,7 +235,7 @@ def test_tuning_reaches_its_target_and_respects_the_bound(getkey):
 
 
 def test_starts_without_likelihood(getkey):
-    """Forwards a weight of zero; backwards NaN, for no posterior draw is there."""
+    """The forward weight is zero, and the backward one NaN: the start is no draw from the posterior."""
     prior = StandardNormal(1)
     nowhere = lambda v: jnp.sum(v) - jnp.inf
     run = jax.jit(lambda key: SHORT.sandwich(key, prior, nowhere, jnp.zeros(1), 2))
@@ -253,7 +254,7 @@ def test_one_temperature_is_importance_sampling_from_the_prior(getkey):
 
 
 def test_the_temperatures_rise_from_zero_to_one_and_crowd_at_both_ends():
-    betas = uivi.ais._temperatures(np.linspace(0, 1, 101))
+    betas = annealing._temperatures(np.linspace(0, 1, 101))
     steps = np.diff(betas)
     assert betas[0] == 0
     assert betas[-1] == 1

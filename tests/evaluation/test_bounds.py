@@ -1,4 +1,4 @@
-"""Both sides of the ELBO against the closed form of the linear-Gaussian oracle."""
+"""Tests both sides of the ELBO against the closed form of the linear-Gaussian oracle."""
 
 import equinox as eqx
 import jax
@@ -24,18 +24,18 @@ from uivi.targets import Density
 
 NUM_DRAWS = 2**14
 FEW, MANY = 4, 32
-"""ReverseMixing draws. The same sizes in most tests, so that one compiled program serves them."""
+"""Numbers of mixing draws. Most tests use the same, so that one compiled program serves them."""
 
 
 def evaluate(key, oracle, num_mixing, proposal=None):
-    """The evaluation and, draw by draw, the errors of the high and the low log q(z)."""
+    """Returns the evaluation and, for each draw, the errors of the high and the low log q(z)."""
     evaluated = bounds.evaluate(key, oracle.family, oracle.target, NUM_DRAWS, num_mixing, proposal)
     exact = jax.vmap(oracle.conditional.marginal_log_prob)(evaluated.z)
     return evaluated, evaluated.log_q_high - exact, evaluated.log_q_low - exact
 
 
 def assert_positive(samples):
-    """The mean is above zero by more than the suite's threshold."""
+    """Checks that the mean is above zero by more than the suite's threshold."""
     samples = np.asarray(samples)
     stderr = samples.std(ddof=1) / np.sqrt(samples.size)
     assert samples.mean() > z_threshold(1) * stderr
@@ -95,7 +95,7 @@ def test_a_learned_proposal_is_tighter_than_the_prior(x64, getkey):
 
 
 def explicit_problem():
-    """A Gaussian q against the oracle's Gaussian target, and their ELBO."""
+    """Returns a Gaussian q, the oracle's Gaussian target, and their ELBO."""
     family = ExplicitGaussian(jnp.array([0.2, -0.4, jnp.log(0.8), jnp.log(1.3)]))
     loc, log_scale = family.parameters()
     covariance = jnp.diag(jnp.exp(2 * log_scale))
@@ -110,62 +110,84 @@ def test_an_explicit_family_is_exact(x64, getkey):
     assert_mean(evaluated.log_p - evaluated.log_q_high, elbo, max_stderr=0.04)
 
 
-def repeated(bound, keys, family, target):
-    return np.array([bound(key, family, target).mean for key in keys])
+def repeated(keys, family, target, **budget):
+    return np.array([bounds.paper_elbo(key, family, target, **budget).mean for key in keys])
 
 
 def test_the_papers_estimator_is_above(x64, getkey):
     oracle = make_oracle()
-    bound = bounds.PaperElbo(num_draws=64, num_mixing=FEW)
-    values = repeated(bound, jax.random.split(getkey(), 100), oracle.family, oracle.target)
+    budget = {"num_draws": 64, "num_mixing": FEW}
+    values = repeated(jax.random.split(getkey(), 100), oracle.family, oracle.target, **budget)
     assert_positive(values + negative_elbo(oracle.conditional))
-    value = bound(getkey(), oracle.family, oracle.target)
+    value = bounds.paper_elbo(getkey(), oracle.family, oracle.target, **budget)
     assert (value.side, value.num_draws) == ("upper", 64)
     assert "paper" in value.name
 
 
 def test_the_papers_estimator_is_exact_for_an_explicit_family(x64, getkey):
     family, target, elbo = explicit_problem()
-    values = repeated(bounds.PaperElbo(400, 1), jax.random.split(getkey(), 30), family, target)
+    values = repeated(jax.random.split(getkey(), 30), family, target, num_draws=400, num_mixing=1)
     assert_mean(values, elbo, max_stderr=0.05)
 
 
-@pytest.mark.parametrize("kind", [bounds.ElboLower, bounds.ElboUpper])
-def test_the_bound_types_report_side_error_and_size(kind, x64, getkey):
-    oracle, key = make_oracle(), getkey()
-    evaluated = bounds.evaluate(key, oracle.family, oracle.target, NUM_DRAWS, FEW)
-    value = kind(NUM_DRAWS, FEW)(key, oracle.family, oracle.target)
-    lower = kind is bounds.ElboLower
-    log_q = evaluated.log_q_high if lower else evaluated.log_q_low
+@pytest.mark.parametrize("side", ["lower", "upper"])
+def test_the_bracket_reports_side_error_and_size(side, x64, getkey):
+    oracle = make_oracle()
+    evaluated = bounds.evaluate(getkey(), oracle.family, oracle.target, NUM_DRAWS, FEW)
+    value = dict(zip(("lower", "upper"), bounds.bracket(evaluated), strict=True))[side]
+    log_q = evaluated.log_q_high if side == "lower" else evaluated.log_q_low
     terms = np.asarray(evaluated.log_p - log_q)
     assert value.mean == pytest.approx(terms.mean())
     assert value.stderr == pytest.approx(terms.std(ddof=1) / np.sqrt(NUM_DRAWS))
-    assert (value.side, value.num_draws) == ("lower" if lower else "upper", NUM_DRAWS)
-    assert f"({value.side} side)" in str(value)
+    assert (value.side, value.num_draws) == (side, NUM_DRAWS)
+    assert f"ELBO = {value.mean:.4f} ± {value.stderr:.4f} ({side} side)" == str(value)
+
+
+def test_an_estimate_without_a_side_is_called_no_bound():
+    assert str(bounds.BoundValue("log p(x)", "none", 1.0, 0.5, 3)) == "log p(x) = 1.0000 ± 0.5000 (no bound)"
+
+
+def test_a_single_draw_has_a_finite_standard_error(getkey):
+    """JSON has no NaN."""
+    family, target, _ = explicit_problem()
+    lower, upper = bounds.bracket(bounds.evaluate(getkey(), family, target, 1, 1))
+    assert (lower.stderr, upper.stderr) == (0.0, 0.0)
+
+
+def test_high_and_low_are_log_means_with_and_without_the_generating_noise():
+    weights = np.random.default_rng(0).normal(size=(5, 7))
+    own, fresh = weights[:, 0], weights[:, 1:]
+    log_sum = np.logaddexp.reduce(fresh, 1)
+    high, low = bounds.high_and_low(log_sum, own, 6)
+    assert isinstance(high, np.ndarray)
+    assert high.dtype == low.dtype == np.float64
+    np.testing.assert_allclose(high, np.log(np.mean(np.exp(weights), 1)))
+    np.testing.assert_allclose(low, np.log(np.mean(np.exp(fresh), 1)))
+    compiled = jax.jit(bounds.high_and_low, static_argnums=2)
+    made = compiled(jnp.asarray(log_sum), jnp.asarray(own), 6)
+    for found, expected in zip(made, (high, low), strict=True):
+        assert isinstance(found, jax.Array)
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("draws", "mixing", "name"), [(0, 5, "num_draws"), (5, -1, "num_mixing")])
 def test_counts_must_be_positive(draws, mixing, name, getkey):
     oracle = make_oracle()
     with pytest.raises(ValueError, match=f"`{name}` to be a positive whole number"):
-        bounds.ElboLower(draws, mixing)(getkey(), oracle.family, oracle.target)
-
-
-def test_the_papers_estimator_checks_its_counts(getkey):
-    oracle = make_oracle()
-    with pytest.raises(ValueError, match="`num_mixing` to be a positive whole number"):
-        bounds.PaperElbo(5, 0)(getkey(), oracle.family, oracle.target)
+        bounds.evaluate(getkey(), oracle.family, oracle.target, draws, mixing)
+    with pytest.raises(ValueError, match=f"`{name}` to be a positive whole number"):
+        bounds.paper_elbo(getkey(), oracle.family, oracle.target, num_draws=draws, num_mixing=mixing)
 
 
 def test_amortised_families_are_refused(getkey):
     net = MLP.create(getkey(), 1, 2, context_dim=3, width=4)
     family = SemiImplicit(StandardNormal(1), Gaussian(net, LogScale.create(2)))
     with pytest.raises(ValueError, match="family without context"):
-        bounds.ElboUpper(5, 5)(getkey(), family, Density(jnp.sum, 2))
+        bounds.evaluate(getkey(), family, Density(jnp.sum, 2), 5, 5)
 
 
 class WithoutDensity(eqx.Module):
-    """Not a family that any bound knows."""
+    """A family that no bound knows."""
 
 
 def test_families_without_density_are_refused():

@@ -1,4 +1,4 @@
-"""Scores on held-out labels against a direct computation."""
+"""Tests scores on held-out labels against a direct computation."""
 
 import jax
 import jax.numpy as jnp
@@ -7,7 +7,7 @@ import pytest
 import scipy.special
 
 from uivi._types import Draw
-from uivi.evaluation import classification as predictive
+from uivi.evaluation import classification
 from uivi.families import AbstractFamily, ExplicitGaussian
 from uivi.targets import SoftmaxRegression
 
@@ -24,11 +24,11 @@ def make_target():
 
 @pytest.mark.parametrize("num_draws", [1, BLOCK, 2 * BLOCK + 3])
 def test_against_numpy_on_the_same_draws(num_draws, monkeypatch):
-    monkeypatch.setattr(predictive, "_DRAWS_AT_ONCE", BLOCK)
+    monkeypatch.setattr(classification, "_DRAWS_AT_ONCE", BLOCK)
     target, key = make_target(), jax.random.key(5)
     x, y = target.rows(jnp.arange(ROWS))
     family = ExplicitGaussian.create(target.dim, 1.5)
-    found = predictive.predict(key, family, target, (x, y), num_draws)
+    found = classification.predict(key, family, target, (x, y), num_draws)
 
     blocks = -(-num_draws // BLOCK)
     keys = jax.random.split(key, (blocks, min(BLOCK, num_draws))).reshape(-1)[:num_draws]
@@ -48,7 +48,7 @@ def test_against_numpy_on_the_same_draws(num_draws, monkeypatch):
 
 
 class PointMass(AbstractFamily):
-    """Always the same z."""
+    """A family whose draws are always the same z."""
 
     z: jax.Array
 
@@ -65,12 +65,12 @@ class PointMass(AbstractFamily):
 
 
 def test_a_classifier_made_by_hand():
-    """Two classes, one feature that is the log-odds of class 0: confidences 0.9, 0.9, 0.6, 0.6."""
+    """Two classes, and one feature that is the log-odds of class 0: confidences 0.9, 0.9, 0.6, 0.6."""
     x = np.log([[9.0], [1 / 9], [1.5], [1.5]]).astype(np.float32)
     y = np.array([0, 1, 0, 1])
     target = SoftmaxRegression.create(x, y, num_classes=2, batch_size=1)
     family = PointMass(jnp.array([1.0, 0.0, 0.0, 0.0]))
-    found = predictive.predict(jax.random.key(0), family, target, target.rows(jnp.arange(4)), 3)
+    found = classification.predict(jax.random.key(0), family, target, target.rows(jnp.arange(4)), 3)
     assert found.accuracy == 0.75
     # The two bins: 1.0 right at 0.9 confidence, 0.5 right at 0.6 confidence.
     np.testing.assert_allclose(found.calibration, 0.5 * 0.1 + 0.5 * 0.1, rtol=1e-5)
@@ -91,7 +91,7 @@ def test_a_classifier_made_by_hand():
     ],
 )
 def test_calibration_error(confidence, right, expected):
-    found = predictive._calibration_error(jnp.array(confidence), jnp.array(right))
+    found = classification._calibration_error(jnp.array(confidence), jnp.array(right))
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
@@ -99,4 +99,4 @@ def test_the_number_of_draws_must_be_positive():
     target = make_target()
     family = ExplicitGaussian.create(target.dim)
     with pytest.raises(ValueError, match="`num_draws` to be a positive whole number, got 0"):
-        predictive.predict(jax.random.key(0), family, target, target.rows(jnp.arange(2)), 0)
+        classification.predict(jax.random.key(0), family, target, target.rows(jnp.arange(2)), 0)

@@ -1,4 +1,4 @@
-"""k-hat on tails whose shape is known, moment gaps on posteriors that are known."""
+"""Tests k-hat on tails of known shape, and moment gaps and mean weights on known posteriors."""
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +8,23 @@ import scipy.stats
 
 from tests.helpers import assert_mean
 from uivi.evaluation import importance
+
+
+def test_the_log_mean_weight_and_its_standard_error(x64, getkey):
+    """The delta method's standard error matches the spread over independent sets of weights."""
+    log_weights = 0.5 * jax.random.normal(getkey(), (2_000, 200)) + 700.0  # exp would overflow in float32
+    values, stderrs = jax.vmap(importance.log_mean_weight)(log_weights)
+    assert_mean(jnp.exp(values - 700.0), jnp.exp(0.5 * 0.5**2), max_stderr=0.002)
+    assert 0.9 < jnp.mean(stderrs) / jnp.std(values) < 1.1
+    weights = np.exp(np.asarray(log_weights[0]) - 700.0)
+    np.testing.assert_allclose(values[0], 700.0 + np.log(weights.mean()))
+    np.testing.assert_allclose(stderrs[0], weights.std(ddof=1) / np.sqrt(200) / weights.mean())
+
+
+def test_one_weight_has_no_standard_error():
+    value, stderr = importance.log_mean_weight(jnp.array([-3.0]))
+    assert value == -3.0
+    assert jnp.isnan(stderr)
 
 
 @pytest.mark.parametrize("shape", [0.2, 0.5, 0.9])
@@ -21,7 +38,7 @@ def test_pareto_k_finds_the_shape_of_generalised_pareto_weights(shape):
 def test_pareto_k_tells_light_from_heavy_tails():
     normal = np.random.default_rng(8).standard_normal(4_000).astype(np.float32)
     assert importance.pareto_k(jnp.asarray(0.1 * normal)) < 0.3
-    assert importance.pareto_k(jnp.asarray(5 * normal)) > 0.7
+    assert importance.pareto_k(jnp.asarray(5 * normal)) > importance.RELIABLE_K
 
 
 def test_pareto_k_does_not_see_the_constant_of_the_density():
@@ -42,7 +59,7 @@ def test_pareto_k_of_too_few_weights_is_infinite_and_of_equal_weights_minus_infi
 
 
 def gaps_of(key, shift, scale, num_draws=4_000):
-    """q = N(0, I₃); the posterior differs in its last coordinate: N(shift, scale²)."""
+    """Returns gaps for q = N(0, I₃) and a posterior that differs in its last coordinate: N(shift, scale²)."""
     z = np.asarray(jax.random.normal(key, (num_draws, 3)), np.float64)
     last = scipy.stats.norm(shift, scale).logpdf(z[:, 2])
     return importance.moment_gaps(jnp.asarray(z), jnp.asarray(last - scipy.stats.norm.logpdf(z[:, 2])))
@@ -50,7 +67,7 @@ def gaps_of(key, shift, scale, num_draws=4_000):
 
 @pytest.mark.parametrize(("shift", "scale"), [(0.2, 1.0), (0.0, 0.85), (-0.15, 0.9), (0.0, 1.15)])
 def test_moment_gaps_are_those_of_the_posterior(shift, scale, getkey):
-    """Within their standard errors, which are right: over many keys, z-scores have a spread of one."""
+    """The standard errors are right: over many keys, z-scores have a spread of one."""
     found = [gaps_of(key, shift, scale) for key in jax.random.split(getkey(), 40)]
     mean, sd, mean_stderr, sd_stderr, _ = np.array(found).T
     if shift:
@@ -62,7 +79,7 @@ def test_moment_gaps_are_those_of_the_posterior(shift, scale, getkey):
 
 
 def test_the_largest_of_many_gaps_may_be_chance(getkey):
-    """Noise in a thousand weights and a thousand quantities; a true gap stands out."""
+    """Noise in the weights makes some of a thousand quantities differ. A true gap stands out."""
     noise_key, draw_key = jax.random.split(getkey())
     log_weights = 0.5 * jax.random.normal(noise_key, (2_000,))
     draws = jax.random.normal(draw_key, (2_000, 1_000))

@@ -1,4 +1,4 @@
-"""Estimators of log p(x) against a linear-Gaussian model, whose marginal is known."""
+"""Tests estimators of log p(x) on a linear-Gaussian model, whose marginal is known."""
 
 import functools
 import subprocess
@@ -37,14 +37,14 @@ GAIN = COVARIANCE @ MATRIX.T / NOISE**2
 SHIFT = np.array([0.1, -0.15])
 Q_COVARIANCE = 1.7 * COVARIANCE * np.array([[1.0, 0.8], [0.8, 1.0]])
 COMPONENT = 0.2
-"""Standard deviation of q(z|ε): a third of that of q(z)."""
+"""Standard deviation of q(z|ε), a third of the standard deviation of q(z)."""
 
 LOG_MARGINALS = scipy.stats.multivariate_normal(OFFSET, MATRIX @ MATRIX.T + NOISE**2 * np.eye(3)).logpdf(IMAGES)
 """Log p(x) of the images."""
 
 REPEATS = 1_000
 FEW, MANY_DRAWS, MANY_MIXING = (4, 20), (80, 20), (80, 800)
-"""S and M."""
+"""Budgets: S and M."""
 
 
 class LinearModel(AbstractTarget):
@@ -67,7 +67,7 @@ def _identity(x):
 
 
 def linear_net(weight, bias, context_weight=None):
-    """x -> weight x + context_weight c + bias as an MLP."""
+    """Returns x -> weight x + context_weight c + bias as an MLP."""
     size = len(bias)
     layers = Linear(jnp.asarray(weight), jnp.asarray(bias)), Linear(jnp.eye(size), jnp.zeros(size))
     context_weight = None if context_weight is None else jnp.asarray(context_weight)
@@ -75,20 +75,20 @@ def linear_net(weight, bias, context_weight=None):
 
 
 def semi_implicit():
-    """q(z|x) = N(GAIN (x - OFFSET) + SHIFT, Q_COVARIANCE), with narrow components."""
+    """Returns q(z|x) = N(GAIN (x - OFFSET) + SHIFT, Q_COVARIANCE) with narrow components."""
     weight = np.linalg.cholesky(Q_COVARIANCE - COMPONENT**2 * np.eye(2))
     net = linear_net(weight, SHIFT - GAIN @ OFFSET, GAIN)
     return SemiImplicit(StandardNormal(2), Gaussian(net, LogScale(jnp.full(2, np.log(COMPONENT)))))
 
 
 def explicit():
-    """The same without the correlation."""
+    """Returns the same family without the correlation."""
     raw = np.log(np.expm1(np.sqrt(np.diag(Q_COVARIANCE))))
     return TwoNetGaussian(linear_net(GAIN, SHIFT - GAIN @ OFFSET), linear_net(np.zeros((2, 3)), raw))
 
 
 def elbo(covariance):
-    """Log p(x) minus the divergence of the family from the posterior: closed form."""
+    """Returns log p(x) minus the divergence of the family from the posterior, in closed form."""
     inverse = np.linalg.inv(COVARIANCE)
     log_ratio = np.linalg.slogdet(COVARIANCE)[1] - np.linalg.slogdet(covariance)[1]
     divergence = 0.5 * (np.trace(inverse @ covariance) + SHIFT @ inverse @ SHIFT - 2 + log_ratio)
@@ -105,7 +105,7 @@ def repeated_sites():
 
 @functools.cache
 def evaluate(make, budget):
-    """Independent values for each image, and their variances: fields of shape (REPEATS, 2)."""
+    """Returns independent values for each image, and their variances: fields of shape (REPEATS, 2)."""
     with jax.enable_x64(True):
         key = jax.random.fold_in(jax.random.key(3), budget[0] * budget[1])
         both = settings(*budget).per_site(key, make(), LinearModel(), repeated_sites())
@@ -113,7 +113,10 @@ def evaluate(make, budget):
 
 
 def z_score(a, b):
-    """Standard errors by which the mean of `b` exceeds that of `a` (samples or a constant); the smallest."""
+    """Returns by how many standard errors the mean of `b` exceeds the mean of `a`, at least.
+
+    Each is a sample or a constant.
+    """
     variance = sum(np.var(x, 0) / len(x) for x in (a, b) if np.ndim(x) == 2)
     means = [np.mean(x, 0) if np.ndim(x) == 2 else x for x in (a, b)]
     return np.min((means[1] - means[0]) / np.sqrt(variance))
@@ -139,7 +142,7 @@ def test_the_bounds_are_below_and_tighten_with_more_draws(name):
 
 
 def test_the_papers_estimator_is_no_bound():
-    """Must-fail control of the tests above: far above log p(x), upwards with S, downwards with M."""
+    """Must-fail control of the tests above: far above log p(x), rising with S, falling with M."""
     few, many_draws, many_mixing = (
         evaluate(semi_implicit, budget)[0].paper for budget in (FEW, MANY_DRAWS, MANY_MIXING)
     )
@@ -164,7 +167,7 @@ def test_the_elbo_is_bracketed():
 
 @pytest.mark.parametrize("name", ["lower", "student", "elbo_lower", "elbo_upper"])
 def test_standard_errors_are_the_spread_over_keys(name):
-    """Within 15 %; the fresh ε are shared by the draws, which is not counted, so M must exceed S."""
+    """Within 15 %. The draws share their fresh ε, which the errors ignore, so M must exceed S."""
     values, variances = (getattr(x, name) for x in evaluate(semi_implicit, MANY_MIXING))
     scale = variances.mean(0)
     squares = (values - values.mean(0)) ** 2 * REPEATS / (REPEATS - 1) / scale
@@ -205,7 +208,7 @@ def test_the_average_names_side_error_and_size(x64):
 
 
 class Fixed(AbstractMixing):
-    """Always the same ε."""
+    """A mixing distribution whose draws are always the same ε."""
 
     dim = 2
 
@@ -227,7 +230,7 @@ def terms_of(family, block, num_mixing, monkeypatch):
 
 @pytest.mark.parametrize(("block", "num_blocks"), [(500, 1), (17, 1), (5, 4), (1, 17)])
 def test_blocks_add_up_to_the_fresh_noise(block, num_blocks, x64, monkeypatch):
-    """17 fresh ε, in blocks that need not divide 17; all ε equal, so that q̂(z) is q(z|ε)."""
+    """The size of a block need not divide the 17 fresh ε. All ε are equal, so that q̂(z) is q(z|ε)."""
     conditional = semi_implicit().conditional
     terms, z = terms_of(SemiImplicit(Fixed(), conditional), block, 17, monkeypatch)
     assert terms.fresh.shape == (num_blocks, 6)
@@ -251,7 +254,7 @@ def net_gaussian():
 
 
 def test_sites_side_by_side_change_nothing(x64):
-    """Three sites in pieces of two; the network gives the scale too."""
+    """Evaluates three sites, two at a time. The network gives the scale, too."""
     sites = jnp.concatenate([jnp.asarray(IMAGES), jnp.ones((1, 3))])
     made = []
     for sites_at_once in (2, 20):
@@ -272,7 +275,7 @@ def test_bad_sizes(name):
 PEAK = """
 import pathlib, jax, numpy as np
 from uivi.families import *
-from uivi.likelihood import Likelihood
+from uivi.evaluation import Likelihood
 from uivi.targets import BernoulliVAE, Rows
 key = jax.random.key(0)
 images = np.random.default_rng(0).integers(0, 2, (40, 784)).astype(np.uint8)
@@ -290,7 +293,7 @@ print(next(line.split()[1] for line in status.splitlines() if line.startswith("V
 def test_the_papers_budget_fits_in_two_gigabytes():
     """S = 1,000 and M = 10,000 on 40 images: all pairs at once would take 16 GB.
 
-    The peak is read from /proc: `ru_maxrss` starts at the size of the process that made the new one.
+    The peak comes from /proc, since `ru_maxrss` of a new process starts at the size of its parent.
     """
     run = subprocess.run([sys.executable, "-c", PEAK], capture_output=True, text=True, check=True)
     assert int(run.stdout) * 1_024 < 2 * 2**30

@@ -1,4 +1,4 @@
-"""Distances against cases whose value is known."""
+"""Tests distances on cases whose value is known."""
 
 import equinox as eqx
 import jax

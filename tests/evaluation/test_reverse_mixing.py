@@ -1,4 +1,4 @@
-"""Mixing of samplers whose mixing is known."""
+"""Tests the mixing of samplers whose mixing is known."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ NUM_KEYS = 20
 
 
 class Lazy(AbstractPerDrawSampler):
-    """Stays at the generating ε with probability `stay`, else draws exactly."""
+    """Stays at the generating ε with probability `stay`, and draws exactly otherwise."""
 
     stay: jax.Array
 
@@ -40,14 +40,14 @@ class Lazy(AbstractPerDrawSampler):
 
 
 def mixing(key, sampler):
-    """One measurement on the oracle's family."""
+    """Measures the mixing once on the oracle's family."""
     return reverse_mixing.measure_mixing(
         key, sampler, (), make_oracle().family, num_draws=256, num_reference=256
     )
 
 
 def repeated(sampler, getkey):
-    """`Mixing` at many keys, one column per field."""
+    """Returns `ReverseMixing` at many keys, as one array per field."""
     found = [mixing(key, sampler) for key in jax.random.split(getkey(), NUM_KEYS)]
     return reverse_mixing.ReverseMixing(*np.array(found).T)
 
@@ -73,7 +73,7 @@ def test_a_stuck_sampler_is_exactly_stuck(getkey):
 
 
 def test_jump_is_that_of_the_reverse_conditional(getkey):
-    """Two independent draws of q(ε|z) differ by twice its variance, in units of twice that of q(ε)."""
+    """Independent draws differ by twice the variance: of q(ε|z) for the sampler, of q(ε) for the unit."""
     oracle = make_oracle()
     expected = jnp.trace(oracle.conditional.reverse(jnp.zeros(2))[1]) / 2
     assert_mean(repeated(Lazy(jnp.asarray(0.0)), getkey).jump, expected, max_stderr=0.01)

@@ -1,13 +1,13 @@
-"""How good a fit is: bounds, likelihoods, distances, mixing, importance weights, the verdict."""
+"""Measures how good a fit is: bounds, likelihoods, distances, mixing, importance weights, a verdict."""
 
 from uivi.evaluation.annealing import AIS, Sandwich, Tuning
-from uivi.evaluation.bounds import BoundValue, Evaluated, PaperElbo, bracket, evaluate
+from uivi.evaluation.bounds import BoundValue, Evaluated, bracket, evaluate, paper_elbo
+from uivi.evaluation.check import Check, Verdict
 from uivi.evaluation.classification import Predictive, predict
 from uivi.evaluation.importance import MomentGaps, moment_gaps, pareto_k, smoothed_weights
 from uivi.evaluation.likelihood import Likelihood, StudentT
 from uivi.evaluation.metrics import Quadrature, kl_quadrature, sliced_wasserstein, sobol_mixing
 from uivi.evaluation.reverse_mixing import ReverseMixing, measure_mixing
-from uivi.evaluation.verdict import Check, Verdict
 
 __all__ = [
     "AIS",
@@ -16,7 +16,6 @@ __all__ = [
     "Evaluated",
     "Likelihood",
     "MomentGaps",
-    "PaperElbo",
     "Predictive",
     "Quadrature",
     "ReverseMixing",
@@ -29,6 +28,7 @@ __all__ = [
     "kl_quadrature",
     "measure_mixing",
     "moment_gaps",
+    "paper_elbo",
     "pareto_k",
     "predict",
     "sliced_wasserstein",

@@ -1,8 +1,8 @@
 """Annealed importance sampling, forwards and backwards: log Z from below and from above.
 
-The integral is Z = ∫ p0(v) exp(ℓ(v)) dv, with p0 normalised and easy to draw from and ℓ a log likelihood.
-Two uses: log p(x) of a latent-variable model (v = z, ℓ = log p(x|z)), and log q(z) of a semi-implicit family
-(v = ε, ℓ = log q(z|ε)), where the ε that made z is an exact draw of q(ε|z).
+Z = ∫ p0(v) exp(ℓ(v)) dv, where p0 is normalised and easy to draw from, and ℓ is a log likelihood. It has two
+uses: log p(x) of a latent-variable model (v = z, ℓ = log p(x|z)), and log q(z) of a semi-implicit family
+(v = ε, ℓ = log q(z|ε)). In the second, the ε that generated z is an exact draw from q(ε|z).
 
 References:
     Neal (2001), Annealed importance sampling.
@@ -20,26 +20,30 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from uivi import _checks
+from uivi._leapfrog import Point, leapfrog
 from uivi._types import Key, Noise, Scalar
+from uivi.evaluation.importance import log_mean_weight
 from uivi.families.mixing import AbstractMixing
 
 LogLikelihood = Callable[[Array], Array]
-"""ℓ of one vector. Wherever it is not finite the likelihood is taken to be zero."""
+"""Maps one vector v to ℓ(v). The likelihood counts as zero wherever ℓ is not finite."""
 
 SHARPNESS = 4.0
-"""The sigmoid of the temperatures runs over [-4, 4] (Grosse et al. 2015)."""
+"""The sigmoid schedule of the temperatures runs over [-4, 4] (Grosse et al. 2015)."""
 JITTER = 0.2
-"""Each transition scales its step by a uniform number in 1 ± this, against periodic orbits."""
+"""Each transition scales its step size by a uniform number in 1 ± JITTER. A fixed trajectory length could
+resonate with the period of a normal direction and return to its start."""
 SHORTEST = 1e-5
-"""Lowest step size, in standard deviations of p0."""
+"""Smallest step size that tuning may choose, in standard deviations of p0."""
 
 
 class Tuning(NamedTuple):
-    """Step sizes along the schedule; they do not depend on the number of temperatures.
+    """Step sizes along the schedule. They serve any number of temperatures.
 
     Attributes:
-        step_sizes: at G evenly spaced positions of the schedule, the last one at β = 1.
-        acceptance: mean acceptance probability of the pilot there; far below the target, expect loose bounds.
+        step_sizes: step sizes at G evenly spaced positions of the schedule; the last position is β = 1.
+        acceptance: mean acceptance probability of the pilot chains at the same positions. Expect loose bounds
+            if it is far below the target.
     """
 
     step_sizes: Float[Array, "*B G"]
@@ -47,16 +51,16 @@ class Tuning(NamedTuple):
 
 
 class Sandwich(NamedTuple):
-    """Both sides of log Z for one problem; under `vmap`, for a batch of them.
+    """Both sides of log Z for one problem, or for a batch of problems under `vmap`.
 
     Attributes:
         lower: log mean w over the forward chains. Side "lower": E[lower] <= log Z.
         upper: -log mean 1/w over the backward chains, or None without an exact draw. Side "upper": E[upper] >=
-            log Z, the expectation being over the exact draw too.
-        lower_stderr: standard error of `lower` (delta method over chains; NaN for one chain). Too small where
-            few chains carry the weight.
-        upper_stderr: the same of `upper`, *given* the exact draw that its chains share.
-        tuning: of the chains.
+            log Z, where the expectation includes the exact draw.
+        lower_stderr: standard error of `lower` (delta method over chains; NaN for one chain). It is too small
+            if few chains carry the weight.
+        upper_stderr: standard error of `upper`, *given* the exact draw that its chains share.
+        tuning: step sizes that the chains used.
     """
 
     lower: Float[Array, "*B"]
@@ -66,8 +70,8 @@ class Sandwich(NamedTuple):
     tuning: Tuning
 
 
-class _Point(NamedTuple):
-    """A state of the chain with both log densities, so that a new β needs no new gradient."""
+class _State(NamedTuple):
+    """State of a chain. It keeps the terms of both densities apart: a new β then needs no new gradient."""
 
     v: Array
     log_prior: Array
@@ -75,13 +79,13 @@ class _Point(NamedTuple):
     prior_gradient: Array
     likelihood_gradient: Array
 
-    def gradient(self, beta: Array) -> Array:
-        """Of log p0 + β ℓ."""
-        return self.prior_gradient + beta * self.likelihood_gradient
+    def at(self, beta: Array) -> Point:
+        """Returns the start of a trajectory on log p0 + β ℓ."""
+        return Point(self.v, self.prior_gradient + beta * self.likelihood_gradient, self)
 
 
 class AIS(eqx.Module):
-    """Annealed importance sampling through p0(v) exp(β_t ℓ(v)), 0 = β_0 < ... < β_T = 1, moving by HMC.
+    """Annealed importance sampling through p0(v) exp(β_t ℓ(v)), 0 = β_0 < ... < β_T = 1, with HMC transitions.
 
     Forwards (Neal 2001): v_0 ~ p0, v_t ~ K_t(·|v_{t-1}) with K_t reversible for temperature β_t, and
 
@@ -91,19 +95,21 @@ class AIS(eqx.Module):
 
         E[1/w] = 1/Z,    so E[log w] >= log Z.
 
-    Methods treat one chain; `vmap` over keys for more, and over problems with ℓ closing over the data. Wrap the
-    calls in `eqx.filter_jit`. A chain costs about `num_temperatures * num_leapfrog` gradients of ℓ. Where ℓ is
-    minus infinity with prior probability 1 - a > 0, E[1/w] = a/Z: still an upper side, never tight.
+    `forward` and `backward` run one chain. Use `vmap` over keys for more chains, and over problems by letting ℓ
+    close over the data. Wrap the calls in `eqx.filter_jit`. A chain costs about
+    `num_temperatures * num_leapfrog` gradients of ℓ. If ℓ is minus infinity with prior probability 1 - a > 0,
+    then E[1/w] = a/Z: the upper side still holds, but it is never tight.
 
     Attributes:
-        num_temperatures: T.
-        num_leapfrog: leapfrog steps a transition; one transition a temperature, identity mass.
-        num_pilot: chains of the pilot run of `tune`.
-        num_grid: G, temperatures of the pilot.
-        num_moves: transitions at each of them; the second half gives the step size.
-        target: acceptance aimed at.
-        longest: upper bound of a trajectory's length in standard deviations of p0. A quarter period, π/2, gives
-            independent draws of a normal p0.
+        num_temperatures: number of temperatures, T.
+        num_leapfrog: number of leapfrog steps per transition. There is one transition per temperature, with
+            identity mass.
+        num_pilot: number of chains in the pilot run of `tune`.
+        num_grid: number of temperatures in the pilot run, G.
+        num_moves: number of pilot transitions at each temperature. The second half sets the step size.
+        target: acceptance rate that tuning aims at.
+        longest: upper bound on the length of a trajectory, in standard deviations of p0. A quarter period, π/2,
+            gives independent draws from a normal p0.
 
     Examples:
         >>> log_likelihood = lambda v: jax.scipy.stats.norm.logpdf(1.0, v).sum()  # Z = N(1; 0, 2)
@@ -129,50 +135,51 @@ class AIS(eqx.Module):
             raise ValueError(f"expected `target` to be an acceptance rate in (0, 1), got {self.target!r}")
 
     def forward(self, key: Key, prior: AbstractMixing, log_likelihood: LogLikelihood, tuning: Tuning) -> Scalar:
-        """Log weight of one forward chain. Side "lower": E[w] = Z.
+        """Returns the log weight of one forward chain. Side "lower": E[w] = Z.
 
-        Minus infinity, a weight of zero, where the first draw has no likelihood.
+        The weight is zero (minus infinity) if the first draw has zero likelihood.
 
         Args:
             key: random key.
-            prior: p0.
-            log_likelihood: ℓ.
-            tuning: from `tune` with another key.
+            prior: the prior p0.
+            log_likelihood: the log likelihood ℓ.
+            tuning: result of `tune` with a different key.
         """
         start_key, chain_key = jax.random.split(key)
         evaluate = _evaluator(prior, log_likelihood)
         start = evaluate(prior.sample(start_key))
         betas, increments, sizes = self._schedule(tuning, start.v.dtype)
-        # v_T would not be weighed: the last transition is left out.
+        # log w ends with ℓ(v_{T-1}): the last transition, at β_T, would change nothing.
         trace = self._trace(chain_key, evaluate, start, betas[:-1], sizes[:-1])
         return jnp.sum(increments * trace)
 
     def backward(
         self, key: Key, prior: AbstractMixing, log_likelihood: LogLikelihood, start: Noise, tuning: Tuning
     ) -> Scalar:
-        """Log weight of one backward chain. Side "upper": E[1/w] = 1/Z.
+        """Returns the log weight of one backward chain. Side "upper": E[1/w] = 1/Z.
 
-        NaN if `start` has no likelihood: then it is no draw of the posterior.
+        The result is NaN if `start` has zero likelihood, since it cannot be a draw from the posterior then.
 
         Args:
             key: random key.
-            prior: p0.
-            log_likelihood: ℓ.
-            start: an exact draw of p0(v) exp(ℓ(v)) / Z, shape (E,); from anything else the side is not known.
-            tuning: from `tune`, which must not have seen `start`.
+            prior: the prior p0.
+            log_likelihood: the log likelihood ℓ.
+            start: an exact draw from p0(v) exp(ℓ(v)) / Z, shape (E,). With any other start the side is unknown.
+            tuning: result of `tune`, which must not have seen `start`.
         """
         _checks.shape("`start`", start, (prior.dim,), "pass one exact draw of the posterior, vmap for more")
         evaluate = _evaluator(prior, log_likelihood)
         first = evaluate(start)
         betas, increments, sizes = self._schedule(tuning, start.dtype)
         trace = self._trace(key, evaluate, first, betas[::-1], sizes[::-1])
+        # The same log w: transition K_t leads from v_t to v_{t-1}, whose ℓ gets the increment of t.
         log_weight = jnp.sum(increments[::-1] * trace[1:])
         return jnp.where(jnp.isfinite(first.log_likelihood), log_weight, jnp.nan)
 
     def tune(self, key: Key, prior: AbstractMixing, log_likelihood: LogLikelihood) -> Tuning:
-        """Step sizes from a pilot forward run of a few chains that share and adapt one step size.
+        """Finds step sizes by a pilot forward run: a few chains share one step size and adapt it.
 
-        The weighing runs never adapt: given the tuning their weights are exactly unbiased.
+        Chains that are weighted never adapt, so given the tuning their weights are exactly unbiased.
         """
         start_key, chain_key = jax.random.split(key)
         evaluate = _evaluator(prior, log_likelihood)
@@ -181,24 +188,26 @@ class AIS(eqx.Module):
         unit = math.sqrt(prior.variance())
         highest = math.log(self.longest * unit / self.num_leapfrog)
         lowest = min(math.log(SHORTEST * unit), highest)
-        # The gain shrinks within each temperature, so that the average forgets the temperature before.
+        # Robbins-Monro gains, restarted at each temperature so that the step size can follow the density.
         gains = 1.0 / np.sqrt(1.0 + np.arange(self.num_moves))
         total = self.num_grid * self.num_moves
 
         def adapt(carry, xs):
-            points, log_size = carry
+            states, log_size = carry
             index, beta, gain = xs
             keys = jax.random.split(jax.random.fold_in(chain_key, index), self.num_pilot)
-            move = lambda key, point: self._move(key, evaluate, point, beta, jnp.exp(log_size))
-            points, probability = jax.vmap(move)(keys, points)
-            alive = jnp.isfinite(points.log_likelihood).astype(dtype)
+            move = lambda key, state: self._move(key, evaluate, state, beta, jnp.exp(log_size))
+            states, probability = jax.vmap(move)(keys, states)
+            # A chain that started without likelihood never accepts a move; it must not shrink the step size.
+            alive = jnp.isfinite(states.log_likelihood).astype(dtype)
             acceptance = jnp.sum(alive * probability) / jnp.maximum(jnp.sum(alive), 1.0)
             change = jnp.where(jnp.sum(alive) > 0, gain * (acceptance - self.target), 0.0)
-            return (points, jnp.clip(log_size + change, lowest, highest)), (log_size, acceptance)
+            return (states, jnp.clip(log_size + change, lowest, highest)), (log_size, acceptance)
 
         betas = np.repeat(_temperatures(np.arange(1, self.num_grid + 1) / self.num_grid), self.num_moves)
         xs = (jnp.arange(total), jnp.asarray(betas, dtype), jnp.asarray(np.tile(gains, self.num_grid), dtype))
         trace = jax.lax.scan(adapt, (starts, jnp.asarray(highest, dtype)), xs)[1]
+        # The first half of the moves at a temperature still adapts from the temperature before.
         kept = [x.reshape(self.num_grid, self.num_moves)[:, self.num_moves // 2 :] for x in trace]
         log_size, acceptance = (jnp.mean(x, axis=1) for x in kept)
         return Tuning(jnp.exp(log_size), acceptance)
@@ -211,90 +220,81 @@ class AIS(eqx.Module):
         start: Noise | None,
         num_chains: int,
     ) -> Sandwich:
-        """Tune, then bound log Z from below and, given an exact draw, from above.
+        """Tunes, then bounds log Z from below and, given an exact draw, from above.
 
-        1/w has the mean 1/Z in each backward chain, whether or not they share `start`; so has the mean of 1/w,
-        and -log is convex: E[-log mean 1/w] >= log Z.
+        In each backward chain E[1/w] = 1/Z, whether or not the chains share `start`. The mean of 1/w has the
+        same expectation, and -log is convex: E[-log mean 1/w] >= log Z.
 
         Args:
             key: random key.
-            prior: p0.
-            log_likelihood: ℓ.
-            start: an exact draw of the posterior, or None for the lower side alone.
-            num_chains: each way.
+            prior: the prior p0.
+            log_likelihood: the log likelihood ℓ.
+            start: an exact draw from the posterior, or None for the lower side alone.
+            num_chains: number of chains in each direction.
         """
         _checks.positive_int("num_chains", num_chains)
         tune_key, forward_key, backward_key = jax.random.split(key, 3)
         tuning = self.tune(tune_key, prior, log_likelihood)
         forward = lambda key: self.forward(key, prior, log_likelihood, tuning)
-        lower, lower_stderr = _log_mean(jax.vmap(forward)(jax.random.split(forward_key, num_chains)))
+        lower, lower_stderr = log_mean_weight(jax.vmap(forward)(jax.random.split(forward_key, num_chains)))
         if start is None:
             return Sandwich(lower, None, lower_stderr, None, tuning)
         backward = lambda key: self.backward(key, prior, log_likelihood, start, tuning)
-        minus, upper_stderr = _log_mean(-jax.vmap(backward)(jax.random.split(backward_key, num_chains)))
+        minus, upper_stderr = log_mean_weight(-jax.vmap(backward)(jax.random.split(backward_key, num_chains)))
         return Sandwich(lower, -minus, lower_stderr, upper_stderr, tuning)
 
     def _schedule(self, tuning: Tuning, dtype) -> tuple[Array, Array, Array]:
-        """β_t, β_t - β_{t-1} and the step size at β_t, for t = 1..T."""
+        """Returns β_t, β_t - β_{t-1} and the step size at β_t, for t = 1..T."""
         positions = np.arange(self.num_temperatures + 1) / self.num_temperatures
         betas = _temperatures(positions)
         grid = np.arange(1, tuning.step_sizes.shape[0] + 1) / tuning.step_sizes.shape[0]
+        # The differences are taken in float64: in float32 they would cancel where the temperatures crowd.
         as_array = lambda x: jnp.asarray(x, dtype)
         log_sizes = jnp.interp(as_array(positions[1:]), as_array(grid), jnp.log(as_array(tuning.step_sizes)))
         return as_array(betas[1:]), as_array(np.diff(betas)), jnp.exp(log_sizes)
 
-    def _trace(self, key: Key, evaluate, start: _Point, betas: Array, sizes: Array) -> Array:
-        """ℓ at the start and after one transition at each of the temperatures, in their order."""
+    def _trace(self, key: Key, evaluate, start: _State, betas: Array, sizes: Array) -> Array:
+        """Returns ℓ at the start and after one transition at each of the temperatures, in their order."""
 
-        def step(point, xs):
+        def step(state, xs):
             index, beta, size = xs
-            moved = self._move(jax.random.fold_in(key, index), evaluate, point, beta, size)[0]
+            moved = self._move(jax.random.fold_in(key, index), evaluate, state, beta, size)[0]
             return moved, moved.log_likelihood
 
         trace = jax.lax.scan(step, start, (jnp.arange(betas.shape[0]), betas, sizes))[1]
         return jnp.concatenate([start.log_likelihood[None], trace])
 
-    def _move(self, key: Key, evaluate, point: _Point, beta: Array, size: Array) -> tuple[_Point, Array]:
-        """One HMC transition for log p0 + β ℓ and its acceptance probability; zero at non-finite ends."""
+    def _move(self, key: Key, evaluate, state: _State, beta: Array, size: Array) -> tuple[_State, Array]:
+        """Makes one HMC transition for log p0 + β ℓ; returns the new state and the acceptance probability."""
         momentum_key, jitter_key, accept_key = jax.random.split(key, 3)
-        dtype = point.v.dtype
-        momentum = jax.random.normal(momentum_key, point.v.shape, dtype)
+        dtype = state.v.dtype
+        momentum = jax.random.normal(momentum_key, state.v.shape, dtype)
         step = size * jax.random.uniform(jitter_key, (), dtype, 1 - JITTER, 1 + JITTER)
-
-        def leapfrog(_, carry):
-            point, momentum = carry
-            momentum = momentum + 0.5 * step * point.gradient(beta)
-            point = evaluate(point.v + step * momentum)
-            return point, momentum + 0.5 * step * point.gradient(beta)
-
-        end, end_momentum = jax.lax.fori_loop(0, self.num_leapfrog, leapfrog, (point, momentum))
-        gain = end.log_prior - point.log_prior + beta * (end.log_likelihood - point.log_likelihood)
+        point_at = lambda v: evaluate(v).at(beta)
+        point, end_momentum = leapfrog(state.at(beta), momentum, step, self.num_leapfrog, point_at)
+        end: _State = point.value
+        gain = end.log_prior - state.log_prior + beta * (end.log_likelihood - state.log_likelihood)
         gain = gain + 0.5 * jnp.sum(momentum**2 - end_momentum**2)
+        # -inf at an end without likelihood. A start without likelihood gives +inf or NaN: that chain has the
+        # weight zero for good and may as well stay.
         probability = jnp.where(jnp.isfinite(gain), jnp.exp(jnp.minimum(gain, 0.0)), 0.0)
         accept = jax.random.uniform(accept_key, (), dtype) < probability
-        return jax.tree.map(lambda new, old: jnp.where(accept, new, old), end, point), probability
+        return jax.tree.map(lambda new, old: jnp.where(accept, new, old), end, state), probability
 
 
 def _temperatures(positions: np.ndarray) -> np.ndarray:
-    """β at positions in [0, 1]: a sigmoid scaled to end at 0 and 1 (Grosse et al. 2015)."""
+    """Returns β at positions in [0, 1]: a sigmoid scaled to end at 0 and 1 (Grosse et al. 2015)."""
     sigmoid = lambda x: 1.0 / (1.0 + np.exp(-x))
     low, high = sigmoid(-SHARPNESS), sigmoid(SHARPNESS)
     return (sigmoid(SHARPNESS * (2 * positions - 1)) - low) / (high - low)
 
 
-def _evaluator(prior: AbstractMixing, log_likelihood: LogLikelihood) -> Callable[[Array], _Point]:
-    def evaluate(v: Array) -> _Point:
+def _evaluator(prior: AbstractMixing, log_likelihood: LogLikelihood) -> Callable[[Array], _State]:
+    def evaluate(v: Array) -> _State:
         log_prior, prior_gradient = jax.value_and_grad(prior.log_prob)(v)
         value, gradient = jax.value_and_grad(log_likelihood)(v)
+        # One convention for all that is not finite: a zero likelihood, which no move accepts.
         value = jnp.where(jnp.isfinite(value), value, -jnp.inf).astype(v.dtype)
-        return _Point(v, log_prior, value, prior_gradient, gradient)
+        return _State(v, log_prior, value, prior_gradient, gradient)
 
     return evaluate
-
-
-def _log_mean(log_weights: Float[Array, "N"]) -> tuple[Scalar, Scalar]:
-    """Log of the mean weight and its standard error by the delta method."""
-    number = log_weights.shape[0]
-    log_mean = jax.nn.logsumexp(log_weights) - math.log(number)
-    relative = jnp.exp(log_weights - log_mean)
-    return log_mean, jnp.std(relative, ddof=1) / math.sqrt(number)

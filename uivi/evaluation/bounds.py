@@ -1,15 +1,16 @@
 """Bounds on the ELBO, each with its side and its standard error.
 
-log q(z) is intractable. Its estimate from L proposals *and* the ε that made z is too high in expectation, which
-gives a lower bound of the ELBO; the estimate from the L proposals alone is too low, which gives an upper
-bound (of the ELBO, not of the evidence).
+log q(z) is intractable. Its estimate from L proposals *and* the ε that generated z is too high in expectation,
+which gives a lower bound on the ELBO. The estimate from the L proposals alone is too low, which gives an upper
+bound (on the ELBO, not on the evidence).
 """
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from uivi import _checks
@@ -17,22 +18,27 @@ from uivi._types import Draw, Key
 from uivi.families.base import AbstractFamily
 from uivi.families.explicit import AbstractExplicit
 from uivi.families.semi_implicit import SemiImplicit
-from uivi.reverse.proposals import FittedProposal, FromMixing
+from uivi.reverse.proposals import FittedProposal, from_mixing
 from uivi.targets.base import AbstractTarget, log_density_at
 
+PAIRS_AT_ONCE = 65_536
+"""Pairs (z, ε) evaluated side by side. It bounds the memory whatever the number of draws and proposals."""
+
 Side = Literal["lower", "upper", "unbiased", "none"]
+
+_Values = TypeVar("_Values", Array, np.ndarray)
 
 
 class BoundValue(NamedTuple):
     """An estimate in nats.
 
     Attributes:
-        name: of what, by which estimator.
-        side: "lower": its expectation is at most the ELBO; "upper": at least; "unbiased": equal;
-            "none": a biased estimate of unknown sign.
+        name: the quantity, and the estimator if there are several.
+        side: "lower" if its expectation is at most the true value, "upper" if at least, "unbiased" if equal,
+            "none" if its bias has an unknown sign.
         mean: the estimate.
-        stderr: its standard error over the draws.
-        num_draws: how many z.
+        stderr: standard error of the estimate over the draws.
+        num_draws: number of draws z.
     """
 
     name: str
@@ -42,103 +48,25 @@ class BoundValue(NamedTuple):
     num_draws: int
 
     def __str__(self) -> str:
-        """For people."""
+        """Returns a human-readable line."""
         side = "no bound" if self.side == "none" else f"{self.side} side"
         return f"{self.name} = {self.mean:.4f} ± {self.stderr:.4f} ({side})"
 
 
 class Evaluated(NamedTuple):
-    """Draws z of a fit with log p(z) and both estimates of log q(z)."""
+    """Draws z from a fit with log p(x, z) and both estimates of log q(z).
+
+    Attributes:
+        z: draws from q.
+        log_p: log p(x, z) of each draw.
+        log_q_high: estimate of log q(z) that is too high in expectation.
+        log_q_low: estimate of log q(z) that is too low in expectation.
+    """
 
     z: Float[Array, "S D"]
     log_p: Float[Array, "S"]
     log_q_high: Float[Array, "S"]
     log_q_low: Float[Array, "S"]
-
-
-class AbstractBound(eqx.Module):
-    """A bound on the ELBO of a family without context; its budget is its own field."""
-
-    def __call__(
-        self,
-        key: Key,
-        family: AbstractFamily,
-        target: AbstractTarget,
-        proposal: FittedProposal | None = None,
-    ) -> BoundValue:
-        """Evaluate the bound; a good `proposal` for q(ε|z) tightens it."""
-        raise NotImplementedError
-
-
-class AbstractElboSide(AbstractBound):
-    """One side of the ELBO; both come from the same draws."""
-
-    num_draws: int = eqx.field(static=True, default=1000)
-    num_mixing: int = eqx.field(static=True, default=1000)
-
-    def pick(self, lower: BoundValue, upper: BoundValue) -> BoundValue:
-        """The side that this bound is."""
-        raise NotImplementedError
-
-    def __call__(
-        self,
-        key: Key,
-        family: AbstractFamily,
-        target: AbstractTarget,
-        proposal: FittedProposal | None = None,
-    ) -> BoundValue:
-        """Mean of log p(x, z) - log q(z), log q over- or underestimated."""
-        return self.pick(*bracket(evaluate(key, family, target, self.num_draws, self.num_mixing, proposal)))
-
-
-class ElboLower(AbstractElboSide):
-    """ELBO from below: the generating ε is among those that estimate log q(z)."""
-
-    def pick(self, lower: BoundValue, upper: BoundValue) -> BoundValue:
-        """The lower one."""
-        del upper
-        return lower
-
-
-class ElboUpper(AbstractElboSide):
-    """ELBO from above: the generating ε is left out."""
-
-    def pick(self, lower: BoundValue, upper: BoundValue) -> BoundValue:
-        """The upper one."""
-        del lower
-        return upper
-
-
-class PaperElbo(AbstractBound):
-    """The estimator behind the paper's ELBO curves (`compute_elbo.m`): biased upwards.
-
-    10,000 fresh ε from q(ε), shared by 100 draws z, the generating ε left out. The sharing ties the draws
-    together, so the standard error is only that of the outer average.
-    """
-
-    num_draws: int = eqx.field(static=True, default=100)
-    num_mixing: int = eqx.field(static=True, default=10_000)
-
-    def __call__(
-        self,
-        key: Key,
-        family: AbstractFamily,
-        target: AbstractTarget,
-        proposal: FittedProposal | None = None,
-    ) -> BoundValue:
-        """Mean of log p(x, z) - log (1/L) Σ q(z|ε_l)."""
-        del proposal
-        _checks.positive_int("num_draws", self.num_draws)
-        _checks.positive_int("num_mixing", self.num_mixing)
-        draw_key, mixing_key = jax.random.split(key)
-        draws = _sample(draw_key, family, self.num_draws)
-        log_p = log_density_at(target, draws.z)
-        if isinstance(family, SemiImplicit):
-            mixing = jax.vmap(family.mixing.sample)(jax.random.split(mixing_key, self.num_mixing))
-            log_q = _mean_log_prob(family, draws.z, mixing)
-        else:
-            log_q = jax.vmap(_need_known(family).log_prob)(draws.z)
-        return _value("ELBO, paper's estimator", "upper", log_p - log_q)
 
 
 def evaluate(
@@ -149,29 +77,63 @@ def evaluate(
     num_mixing: int,
     proposal: FittedProposal | None = None,
 ) -> Evaluated:
-    """Draw z ~ q and estimate log q(z) from both sides.
+    """Draws z ~ q and estimates log q(z) from both sides.
 
     Args:
         key: random key.
-        family: without context.
-        target: with a single site.
-        num_draws: S.
-        num_mixing: L, proposals per z, independent between z.
-        proposal: for q(ε|z), by default q(ε).
+        family: a family without context.
+        target: a target with a single site.
+        num_draws: number of draws z, S.
+        num_mixing: number of proposals per z, L. They are independent between draws.
+        proposal: a proposal for q(ε|z), by default q(ε). A good one tightens the bounds.
     """
     _checks.positive_int("num_draws", num_draws)
     _checks.positive_int("num_mixing", num_mixing)
     if family.context_dim:
         raise ValueError("expected a family without context: bounds of amortised families need data")
-    proposal = FittedProposal(FromMixing(), ()) if proposal is None else proposal
+    proposal = from_mixing() if proposal is None else proposal
     return _evaluate(key, family, target, num_draws, num_mixing, proposal)
 
 
 def bracket(evaluated: Evaluated) -> tuple[BoundValue, BoundValue]:
-    """ELBO from below and from above, from the same draws."""
+    """Returns the ELBO from below and from above, from the same draws."""
     lower = _value("ELBO", "lower", evaluated.log_p - evaluated.log_q_high)
     upper = _value("ELBO", "upper", evaluated.log_p - evaluated.log_q_low)
     return lower, upper
+
+
+def paper_elbo(
+    key: Key,
+    family: AbstractFamily,
+    target: AbstractTarget,
+    *,
+    num_draws: int = 100,
+    num_mixing: int = 10_000,
+) -> BoundValue:
+    """Returns the ELBO as the paper's curves estimate it (`compute_elbo.m`), which is biased upwards.
+
+    The estimate is the mean of log p(x, z) - log (1/L) Σ q(z|ε_l) over draws z. All draws share the same fresh
+    ε from q(ε), and the ε that generated z is not among them. Sharing correlates the draws; the standard error
+    ignores this and covers the average over z alone.
+
+    Args:
+        key: random key.
+        family: a family without context.
+        target: a target with a single site.
+        num_draws: number of draws z.
+        num_mixing: number of fresh ε, L.
+    """
+    _checks.positive_int("num_draws", num_draws)
+    _checks.positive_int("num_mixing", num_mixing)
+    draw_key, mixing_key = jax.random.split(key)
+    draws = _sample(draw_key, family, num_draws)
+    log_p = log_density_at(target, draws.z)
+    if isinstance(family, SemiImplicit):
+        mixing = jax.vmap(family.mixing.sample)(jax.random.split(mixing_key, num_mixing))
+        log_q = _mean_log_prob(family, draws.z, mixing)
+    else:
+        log_q = jax.vmap(_need_known(family).log_prob)(draws.z)
+    return _value("ELBO, paper's estimator", "upper", log_p - log_q)
 
 
 @eqx.filter_jit
@@ -188,31 +150,45 @@ def _evaluate(key: Key, family, target, num_draws: int, num_mixing: int, proposa
         return log_marginal_sides(key, family, draw, num_mixing, proposal)
 
     keys = jax.random.split(mixing_key, num_draws)
-    high, low = jax.lax.map(one, (keys, draws), batch_size=max(1, 65_536 // num_mixing))
+    high, low = jax.lax.map(one, (keys, draws), batch_size=max(1, PAIRS_AT_ONCE // num_mixing))
     return Evaluated(draws.z, log_p, high, low)
 
 
 def log_marginal_sides(
     key: Key, family: SemiImplicit, draw: Draw, num_mixing: int, proposal: FittedProposal
 ) -> tuple[Array, Array]:
-    """Estimates of log q(z) that are too high and too low in expectation, for one (z, ε).
+    """Returns estimates of log q(z) that are too high and too low in expectation, for one draw (z, ε).
 
-    With w(ε) = q(z|ε) q(ε) / m(ε|z) and ε_l ~ m: log of the mean of w over ε_1..L and the generating ε (high);
-    log of the mean over ε_1..L alone (low).
+    With w(ε) = q(z|ε) q(ε) / m(ε|z) and ε_l ~ m, the high one is the log of the mean of w over ε_1..L and the
+    generating ε, and the low one is the log of the mean over ε_1..L alone.
     """
     fresh, own = importance_weights(key, family, draw, num_mixing, proposal)[1:]
-    low = jax.nn.logsumexp(fresh) - jnp.log(num_mixing)
-    high = jnp.logaddexp(jax.nn.logsumexp(fresh), own) - jnp.log(num_mixing + 1)
-    return high, low
+    return high_and_low(jax.nn.logsumexp(fresh), own, num_mixing)
+
+
+def high_and_low(log_sum: _Values, own: _Values, num_mixing: int) -> tuple[_Values, _Values]:
+    """Returns log means of weights with and without the generating ε: too high and too low for log q(z).
+
+    The mean over ε_1..L alone is unbiased for q(z), so its log is too low (Jensen). The generating ε is a draw
+    from q(ε|z): with it, the inverse of the mean is unbiased for 1/q(z), so the log of the mean is too high.
+
+    Args:
+        log_sum: log of the sum of the weights of ε_1..L; JAX or NumPy array.
+        own: log weight of the generating ε, same shape.
+        num_mixing: number of weights in the sum, L.
+    """
+    # Stored terms are studied with NumPy, in float64 without JAX's x64 mode; everything else is JAX.
+    xp = log_sum.__array_namespace__()
+    return xp.logaddexp(log_sum, own) - xp.log(num_mixing + 1), log_sum - xp.log(num_mixing)
 
 
 def importance_weights(
     key: Key, family: SemiImplicit, draw: Draw, num_mixing: int, proposal: FittedProposal
 ) -> tuple[Float[Array, "L E"], Float[Array, "L"], Float[Array, ""]]:
-    """Proposals, their log weights, and the log weight of the generating ε."""
+    """Returns proposals for q(ε|z), their log weights, and the log weight of the generating ε."""
     at = proposal.at(family, draw.z, None)
     density = family.reverse_log_density(draw.z, draw.eps)
-    weigh = lambda eps: density(eps) - at.log_prob(eps)  # noqa: E731
+    weigh = lambda eps: density(eps) - at.log_prob(eps)
     eps = at.sample(key, num_mixing)
     return eps, jax.vmap(weigh)(eps), weigh(draw.eps)
 
@@ -226,6 +202,7 @@ def _mean_log_prob(family: SemiImplicit, z: Array, mixing: Array) -> Array:
     def one(z):
         return jax.nn.logsumexp(jax.vmap(family.conditional.log_prob_of(z))(mixing))
 
+    # Eight z at a time: with the paper's 10,000 ε that is about PAIRS_AT_ONCE.
     return jax.lax.map(one, z, batch_size=8) - jnp.log(mixing.shape[0])
 
 
@@ -237,5 +214,6 @@ def _need_known(family: AbstractFamily) -> AbstractExplicit:
 
 def _value(name: str, side: Side, terms: Float[Array, "S"]) -> BoundValue:
     number = terms.shape[0]
+    # ddof=1, written so that a single draw gives 0 instead of NaN, which JSON does not have.
     stderr = jnp.std(terms) / jnp.sqrt(max(number - 1, 1))
     return BoundValue(name, side, float(jnp.mean(terms)), float(stderr), number)

@@ -1,4 +1,4 @@
-"""How well draws of a classifier's posterior predict held-out labels."""
+"""Scores draws from a classifier's posterior by how well they predict held-out labels."""
 
 from typing import NamedTuple
 
@@ -13,18 +13,21 @@ from uivi.families.base import AbstractFamily
 from uivi.targets.regression import LabelledRows, SoftmaxRegression
 
 _DRAWS_AT_ONCE = 50
+"""Draws whose predictions for all rows are in memory at a time."""
 _NUM_BINS = 15
+"""Bins of the calibration error, as in Guo et al. (2017)."""
 
 
 class Predictive(NamedTuple):
     """Scores on held-out rows.
 
     Attributes:
-        joint: log (1/S) Σ_s Π_n p(y_n|x_n, z_s), over N: the authors' form, dominated by the best draw.
-        pointwise: mean over n of log (1/S) Σ_s p(y_n|x_n, z_s): the usual predictive log-likelihood.
-        pointwise_stderr: of the mean over the rows.
-        accuracy: of the averaged prediction.
-        calibration: expected calibration error of the averaged prediction, 15 bins.
+        joint: log (1/S) Σ_s Π_n p(y_n|x_n, z_s), divided by N. This is the authors' form; the best draw
+            dominates it.
+        pointwise: mean over n of log (1/S) Σ_s p(y_n|x_n, z_s), the usual predictive log-likelihood.
+        pointwise_stderr: standard error of `pointwise` over the rows.
+        accuracy: accuracy of the averaged prediction.
+        calibration: expected calibration error of the averaged prediction, with 15 bins.
     """
 
     joint: Array
@@ -38,14 +41,14 @@ class Predictive(NamedTuple):
 def predict(
     key: Key, family: AbstractFamily, target: SoftmaxRegression, held_out: LabelledRows, num_draws: int
 ) -> Predictive:
-    """Score `num_draws` draws of q on held-out rows, streamed over the draws.
+    """Scores draws from q on held-out rows. It streams over the draws to bound the memory.
 
     Args:
         key: random key.
-        family: fitted, without context.
-        target: tells how z predicts.
+        family: a fitted family without context.
+        target: the model, which turns z into predictions.
         held_out: features as floats, and labels.
-        num_draws: S.
+        num_draws: number of draws, S.
     """
     _checks.positive_int("num_draws", num_draws)
     x, y = held_out
@@ -58,6 +61,7 @@ def predict(
     def add(total, key_block):
         keys, used = key_block
         joint, log_p = jax.vmap(one)(keys)
+        # The last block is filled up to the common size: surplus draws get the probability zero.
         log_p = jnp.where(used[:, None, None], log_p, -jnp.inf)
         return jnp.logaddexp(total, jax.nn.logsumexp(log_p, 0)), jnp.where(used, joint, -jnp.inf)
 
@@ -84,7 +88,9 @@ def _of_label(log_p: Float[Array, "N K"], y: Array) -> Float[Array, "N"]:
 
 
 def _calibration_error(confidence: Float[Array, "N"], right: Float[Array, "N"]) -> Array:
-    """Σ_bins (share of rows) |accuracy - confidence| (Guo et al. 2017)."""
+    """Returns Σ_bins (share of rows) |accuracy - confidence| (Guo et al. 2017)."""
+    # A confidence of exactly 1 belongs to the last bin.
     bins = jnp.clip((confidence * _NUM_BINS).astype(jnp.int32), 0, _NUM_BINS - 1)
+    # Share times mean is sum over N. The number of rows in a bin cancels, so an empty bin is no special case.
     gap = jax.ops.segment_sum(right - confidence, bins, _NUM_BINS)
     return jnp.sum(jnp.abs(gap)) / confidence.shape[0]

@@ -1,46 +1,68 @@
-"""Importance weights p/q: how heavy their tails are, and what they say of the moments of q."""
+"""Importance weights p/q: their mean, the shape of their tail, and the moments of q that they correct."""
 
+import math
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import scipy.stats
 from arviz_stats.base.array import array_stats
 from jaxtyping import Array, Float
 
+from uivi._types import Scalar
+
+RELIABLE_K = 0.7
+"""Importance weights are reliable if k-hat is below this limit (Vehtari et al. 2024)."""
+
+
+def log_mean_weight(log_weights: Float[Array, "S"]) -> tuple[Scalar, Scalar]:
+    """Returns the log of the mean weight and its standard error by the delta method.
+
+    The standard error is that of the mean over the mean itself, with ddof=1. It is NaN for a single weight.
+    """
+    number = log_weights.shape[0]
+    log_mean = jax.nn.logsumexp(log_weights) - math.log(number)
+    # d log m = dm / m. The weights are divided by their mean in logs: on their own they may overflow.
+    relative = jnp.exp(log_weights - log_mean)
+    return log_mean, jnp.std(relative, ddof=1) / math.sqrt(number)
+
 
 def pareto_k(log_weights: Float[Array, "S"]) -> float:
-    """k-hat of Pareto-smoothed importance sampling (Vehtari et al. 2024)."""
+    """Returns k-hat of Pareto-smoothed importance sampling (Vehtari et al. 2024)."""
     return smoothed_weights(log_weights)[1]
 
 
 def smoothed_weights(log_weights: Float[Array, "S"]) -> tuple[np.ndarray, float]:
-    """Pareto-smoothed log weights, normalised, and k-hat; through arviz-stats.
+    """Returns Pareto-smoothed log weights, normalised, and k-hat; computed by arviz-stats.
 
-    Weights that cannot be smoothed (few, equal or not finite ones) come back as they are, with a k-hat of
-    infinity, or of -infinity if they are equal.
+    Some weights cannot be smoothed: fewer than 25, equal ones, or some that are not finite. They come back
+    normalised but not smoothed. Their k-hat is -infinity if they are equal, and infinity otherwise.
     """
     given = np.asarray(log_weights, np.float64)
     plain = np.where(np.isfinite(given), given, -np.inf)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore"):  # -inf - -inf, if no weight is finite
         plain = plain - np.logaddexp.reduce(plain)
+    # The tail of fewer than 25 weights, a fifth, has fewer than the five values that its fit needs.
     if given.size < 25 or not np.all(np.isfinite(given)):
         return plain, float("inf")
     if np.ptp(given) < 1e-12:
         return plain, float("-inf")
     with np.errstate(all="ignore"):  # a tail of equal weights divides by zero in its fit
-        smooth, k = array_stats.psislw(given.max() - given)  # it takes log likelihoods: minus log weights
+        # psislw is made for leave-one-out weights: it expects log likelihoods, which are minus log weights.
+        smooth, k = array_stats.psislw(given.max() - given)
     return (smooth, float(k)) if np.isfinite(k) else (plain, float("inf"))
 
 
 class MomentGaps(NamedTuple):
-    """By how much the moments of q differ from those of the reweighted draws, where they differ most.
+    """The largest differences between moments of q and moments of its reweighted draws.
 
     Attributes:
         mean: |difference of means| over the reweighted standard deviation.
         sd: |ratio of standard deviations - 1|.
         mean_stderr: standard error of `mean`.
         sd_stderr: standard error of `sd`.
-        num: how many quantities were compared.
+        num: number of quantities that were compared.
     """
 
     mean: float
@@ -50,43 +72,56 @@ class MomentGaps(NamedTuple):
     num: int
 
     def is_chance(self, gap: float, stderr: float) -> bool:
-        """Whether the largest of `num` gaps may be chance: at a rate of one in a hundred, by Bonferroni."""
+        """Whether the largest of `num` gaps may be chance, at the 1 % level with Bonferroni's correction."""
+        # Negated, so that a NaN counts as chance.
         return not gap > _threshold(self.num) * stderr
 
 
 def moment_gaps(values: Float[Array, "S K"], log_weights: Float[Array, "S"]) -> MomentGaps:
-    """Compare quantities at draws of q with themselves under Pareto-smoothed weights p/q.
+    """Compares moments of K quantities under q and under Pareto-smoothed weights p/q.
 
-    Where k-hat is good, the reweighted moments are those of the posterior up to their standard errors, so the
-    gaps are what using q in its place costs. Standard errors by the delta method, of the paired difference.
+    If k-hat is good, the reweighted moments match the posterior up to their standard errors. The gaps then show
+    the cost of using q in place of the posterior. Standard errors are those of the paired difference, by the
+    delta method.
+
+    Args:
+        values: the quantities at draws from q.
+        log_weights: log p/q of the same draws, up to a constant.
     """
     draws, weights = np.asarray(values, np.float64), np.exp(smoothed_weights(log_weights)[0])
     # Constants, such as the zeros of a triangular matrix, have no moments to compare.
     draws = draws[:, np.std(draws, 0) > 1e-6 * np.max(np.abs(draws), 0)]
     mean = weights @ draws
+    # In units of the reweighted moments, the posterior has mean 0 and variance 1, and q has `means` and
+    # 1 + `squares` - `means`².
     scaled = (draws - mean) / np.sqrt(weights @ (draws - mean) ** 2)
     even, own = 1 / len(weights), weights[:, None]
     square = scaled**2 - 1
     means, squares = np.sum((even - own) * scaled, 0), even * np.sum(square, 0)
+    # Rounding may take a variance of almost zero below zero.
     ratios = np.sqrt(np.maximum(1 + squares - means**2, 0.0))
+    # The same draws give both moments, so each draw contributes one term to their difference. The second parts
+    # are the derivatives with respect to the scale, which is estimated too.
     mean_terms = (even - own) * scaled - 0.5 * means * own * square
     square_terms = (even - (1 + squares) * own) * square
     shift, shift_error = _worst(np.abs(means), _stderr(mean_terms))
+    # d√r = dr / 2 near r = 1; the part of `means`² is of second order.
     spread, spread_error = _worst(np.abs(ratios - 1), 0.5 * _stderr(square_terms))
     return MomentGaps(shift, spread, shift_error, spread_error, draws.shape[1])
 
 
 def _stderr(terms: np.ndarray) -> np.ndarray:
-    """Of sums of independent terms, down the rows."""
+    """Returns the standard error of the sum of independent terms, for each column."""
     return np.std(terms, 0) * np.sqrt(len(terms))
 
 
 def _worst(gaps: np.ndarray, errors: np.ndarray) -> tuple[float, float]:
-    """The largest gap that is no chance, or else the largest, with its standard error."""
+    """Returns the largest gap beyond chance, or the largest of all if none is, with its standard error."""
     certain = np.where(gaps > _threshold(len(gaps)) * errors, gaps, 0.0)
     place = int(np.argmax(certain if certain.any() else gaps))
     return float(gaps[place]), float(errors[place])
 
 
 def _threshold(num: int) -> float:
+    """Returns the two-sided normal quantile at the 1 % level, shared among `num` comparisons."""
     return float(scipy.stats.norm.isf(0.005 / num))

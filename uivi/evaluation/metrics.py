@@ -1,4 +1,4 @@
-"""Distances between a fit and the truth; they take draws or densities and know no method."""
+"""Distances between a fit and the truth. They take draws or densities, whatever the method."""
 
 import functools
 from typing import NamedTuple
@@ -20,7 +20,12 @@ from uivi.targets.toys import AbstractToy
 
 
 class Quadrature(NamedTuple):
-    """KL(q‖p) on a grid, with the integral of q as a check of the grid."""
+    """KL(q‖p) on a grid.
+
+    Attributes:
+        kl: the divergence in nats.
+        mass: integral of q over the grid. The grid is good if this is close to 1.
+    """
 
     kl: float
     mass: float
@@ -29,17 +34,18 @@ class Quadrature(NamedTuple):
 def kl_quadrature(
     family: AbstractFamily, target: AbstractToy, *, spacing: float = 0.1, log2_mixing: int = 14
 ) -> Quadrature:
-    """KL(q‖p) in nats by quadrature over the region where q has its mass.
+    """Computes KL(q‖p) in nats by quadrature over the region where q has its mass.
 
     q(z) is the average of q(z|ε) over a scrambled Sobol set of `2**log2_mixing` points of q(ε), which is far
-    more even than random draws; the trapezoid rule then converges fast for smooth q. The grid covers the cells
-    that `2**15` draws of q reach and their neighbours, and is halved until it holds all but 1e-3 of q's mass.
+    more even than random draws. The trapezoid rule then converges fast for smooth q. The grid covers the cells
+    that `2**15` draws from q reach, and their neighbours. Its spacing is halved, at most twice, until the mass
+    of q is within 1e-3 of 1.
 
     Args:
         family: a family on two dimensions without context.
-        target: normalised.
+        target: a normalised density.
         spacing: first spacing of the grid.
-        log2_mixing: size of the Sobol set.
+        log2_mixing: log₂ of the size of the Sobol set.
     """
     keys = jax.random.split(jax.random.key(0), 2**15)
     draws = np.asarray(jax.vmap(lambda k: family.sample(k).z)(keys))
@@ -50,6 +56,7 @@ def kl_quadrature(
         log_density = log_q(grid)
         log_ratio = np.asarray(log_density - jax.vmap(target.log_joint)(grid), np.float64)[:size]
         q = np.asarray(jnp.exp(log_density), np.float64)[:size]
+        # q log q is 0 where q underflows, but 0 * -inf would be NaN.
         kl = np.sum(log_ratio[q > 0] * q[q > 0])
         result = Quadrature(float(kl) * spacing**2, float(q.sum()) * spacing**2)
         if abs(result.mass - 1) < 1e-3:
@@ -59,7 +66,10 @@ def kl_quadrature(
 
 
 def _grid_around(draws: np.ndarray, spacing: float, cell: float = 0.5) -> tuple[Array, int]:
-    """Grid points of all cells within two cells of a draw, padded to a multiple of 4096 points."""
+    """Returns the grid points of all cells within two cells of a draw, and how many there are.
+
+    The points are padded to a multiple of 4096, so that grids of similar size share a compiled program.
+    """
     cells = np.floor(draws / cell).astype(int)
     corner = cells.min(0) - 3
     occupied = np.zeros(cells.max(0) - corner + 4, bool)
@@ -84,21 +94,25 @@ def _log_marginal(family: AbstractFamily, log2_mixing: int):
 
 @eqx.filter_jit
 def _average_over_mixing(family: SemiImplicit, eps: Array, grid: Array) -> Array:
-    """Log of the mean of q(z|ε) over `eps` at every grid point, in slices of ε to bound memory."""
+    """Returns the log of the mean of q(z|ε) over `eps` at every grid point."""
 
     def add(total, slice_of_eps):
-        per_eps = lambda z: jax.vmap(family.conditional.log_prob_of(z))(slice_of_eps)  # noqa: E731
+        per_eps = lambda z: jax.vmap(family.conditional.log_prob_of(z))(slice_of_eps)
+        # Densities in the plane stay within the range of floats, so the sum needs no logs.
         densities = jnp.exp(jax.lax.map(per_eps, grid, batch_size=1024))
         return total + jnp.sum(densities, -1), None
 
+    # Slices of ε and batches of grid points bound the memory to 512 * 1024 densities. Both sizes divide theirs:
+    # powers of two.
     slices = eps.reshape(-1, min(512, eps.shape[0]), eps.shape[1])
     total, _ = jax.lax.scan(add, jnp.zeros(grid.shape[0]), slices)
     return jnp.log(total / eps.shape[0])
 
 
 def sobol_mixing(mixing: AbstractMixing, log2_size: int, seed: int = 0) -> Float[Array, "L E"]:
-    """An even point set of q(ε): scrambled Sobol through the inverse distribution function."""
+    """Returns an even set of `2**log2_size` points of q(ε): scrambled Sobol points through the inverse CDF."""
     points = qmc.Sobol(mixing.dim, rng=np.random.default_rng(seed)).random_base2(log2_size)
+    # A point at 0 or 1 would map to infinity; 1e-7 is about the distance of 1 to its float32 neighbour.
     points = jnp.asarray(np.clip(points, 1e-7, 1 - 1e-7), dtype=float)
     return jax.vmap(mixing.from_normal)(jax.scipy.special.ndtri(points))
 
@@ -107,11 +121,12 @@ def sobol_mixing(mixing: AbstractMixing, log2_size: int, seed: int = 0) -> Float
 def sliced_wasserstein(
     key: Key, a: Float[Array, "S D"], b: Float[Array, "S D"], num_directions: int = 200
 ) -> Float[Array, ""]:
-    """Sliced 2-Wasserstein distance between two equally large samples.
+    """Returns the sliced 2-Wasserstein distance between two samples of the same size.
 
-    The root of the mean over random directions of the squared one-dimensional distance.
+    This is the root of the mean over random directions of the squared one-dimensional distance.
     """
     directions = jax.random.normal(key, (a.shape[1], num_directions))
     directions = directions / jnp.linalg.norm(directions, axis=0, keepdims=True)
+    # In one dimension the optimal transport matches sorted values.
     difference = jnp.sort(a @ directions, 0) - jnp.sort(b @ directions, 0)
     return jnp.sqrt(jnp.mean(difference**2))

@@ -1,4 +1,4 @@
-"""How well the reverse sampler mixes: how far its draws get from the ε they start at."""
+"""Measures how well the reverse sampler mixes: how far its draws get from the ε they start at."""
 
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ from jaxtyping import Array
 
 from uivi._types import Draw, Key, ReverseDraws
 from uivi.estimators.marginal_score import score
-from uivi.evaluation.bounds import importance_weights
+from uivi.evaluation.bounds import PAIRS_AT_ONCE, importance_weights
 from uivi.families.semi_implicit import SemiImplicit
 from uivi.reverse.base import AbstractReverseSampler, jump, sample_reverse
 
@@ -20,10 +20,10 @@ class ReverseMixing(NamedTuple):
     Attributes:
         acceptance: mean Metropolis acceptance (NaN without such moves).
         moved: share of i-SIR weight that leaves the start (NaN without i-SIR).
-        jump: squared distance of ε′ from ε over that of independent draws of q(ε).
-        dependence: correlation of ε and ε′ given z: 0 independent, 1 stuck.
-        recovered: share of the gradient of I(z;ε) that the score recovers: 1 unbiased, 0 the gradient
-            of H(z|ε) alone.
+        jump: squared distance between ε′ and ε, relative to independent draws from q(ε).
+        dependence: correlation of ε and ε′ given z: 0 if independent, 1 if stuck.
+        recovered: share of the gradient of I(z;ε) that the score recovers: 1 if it is unbiased, 0 if only the
+            gradient of H(z|ε) is left.
     """
 
     acceptance: float
@@ -42,15 +42,16 @@ def measure_mixing(
     num_draws: int = 512,
     num_reference: int = 1024,
 ) -> ReverseMixing:
-    """Run the sampler once on fresh draws and compare with self-normalised importance sampling.
+    """Runs the sampler once on fresh draws and compares it with self-normalised importance sampling.
 
     Args:
         key: random key.
         sampler: the reverse sampler.
-        state: as the fit left it.
-        family: without context.
-        num_draws: how many z.
-        num_reference: importance draws per z, from the sampler's own proposal, the generating ε among them.
+        state: state of the sampler at the end of the fit.
+        family: a family without context.
+        num_draws: number of draws z.
+        num_reference: number of importance draws per z from the sampler's own proposal. The generating ε is
+            added to them.
     """
     values = _mixing(key, sampler, state, family, num_draws, num_reference)
     return ReverseMixing(*(float(v) for v in values))
@@ -66,6 +67,7 @@ def _mixing(key: Key, sampler, state, family, num_draws: int, num_reference: int
     def reference(args):
         key, draw, used = args
         eps, fresh, own = importance_weights(key, family, draw, num_reference, proposal)
+        # The generating ε is an exact draw from q(ε|z). With it the weights cannot all be negligible.
         all_eps = jnp.concatenate([eps, draw.eps[None]])
         weights = jax.nn.log_softmax(jnp.concatenate([fresh, own[None]]))
         exact = ReverseDraws(all_eps, weights, draw.eps)
@@ -73,7 +75,9 @@ def _mixing(key: Key, sampler, state, family, num_draws: int, num_reference: int
         return _compare(family, draw, used, exact, start)
 
     keys = jax.random.split(reference_key, num_draws)
-    parts = jax.lax.map(reference, (keys, draws, reverse.draws), batch_size=max(1, 65_536 // num_reference))
+    at_once = max(1, PAIRS_AT_ONCE // num_reference)
+    parts = jax.lax.map(reference, (keys, draws, reverse.draws), batch_size=at_once)
+    # Ratios of totals, not means of ratios: a single z may have almost no spread of ε to divide by.
     totals = jax.tree.map(lambda x: jnp.sum(x, 0), parts)
     jumps = jax.vmap(lambda d, r: jump(family, d, r))(draws, reverse.draws)
     return (
@@ -88,7 +92,11 @@ def _mixing(key: Key, sampler, state, family, num_draws: int, num_reference: int
 def _compare(
     family: SemiImplicit, draw: Draw, used: ReverseDraws, exact: ReverseDraws, start: ReverseDraws
 ) -> tuple[Array, Array, Array, Array]:
-    """Sums for `dependence` and `recovered` at one z."""
+    """Returns numerators and denominators of `dependence` and `recovered` at one z.
+
+    The score at the start alone, ∇ log q(z|ε), gives the gradient of H(z|ε); the exact score, ∇ log q(z), gives
+    the gradient of H(z). Their gap gives the gradient of I(z;ε), and the sampler's score is projected on it.
+    """
     mean = jnp.exp(exact.log_weights) @ exact.eps
     here, there = draw.eps - mean, jnp.exp(used.log_weights) @ used.eps - mean
     score_used, score_exact, score_start = (score(family, draw.z, r) for r in (used, exact, start))

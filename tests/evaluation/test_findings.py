@@ -1,0 +1,95 @@
+"""Tests that each finding gives its own advice and nothing else."""
+
+import dataclasses
+import math
+
+import pytest
+
+from tests.evaluation.examples import GOOD
+from uivi._types import Status
+from uivi.evaluation import MomentGaps, Verdict
+from uivi.evaluation.findings import is_doubtful, with_verdict
+
+
+def changed(name, **fields):
+    """Returns GOOD with some fields of one of its parts changed."""
+    return dataclasses.replace(GOOD, **{name: getattr(GOOD, name)._replace(**fields)})
+
+
+FOUND = {
+    "broken": (dataclasses.replace(GOOD, status=Status.NONFINITE), "the fit broke down: lower"),
+    "interrupted": (dataclasses.replace(GOOD, status=Status.INTERRUPTED), "with the same checkpoint= to go on"),
+    "dependent": (changed("mixing", dependence=0.5), "the reverse sampler stays near its start"),
+    "not recovered": (changed("mixing", recovered=0.5), "uivi.ISIR with more proposals"),
+    "unknown mixing": (changed("mixing", recovered=math.nan), "the reverse sampler stays near its start"),
+    "wide": (changed("lower", mean=-1.7), r"the ELBO is only known to 0.50 nats"),
+    "too wide": (changed("lower", mean=-3.2), r"the ELBO is only known to 2.00 nats"),
+    "skipped": (dataclasses.replace(GOOD, skipped=50.0), "50 of 0 updates had a gradient that was not finite"),
+    "no bound": (changed("lower", mean=math.nan), "the ELBO is only known to nan nats"),
+    "heavy tails": (dataclasses.replace(GOOD, pareto_k_lower=0.9), "k-hat 0.90 is above 0.7"),
+    "mean off": (dataclasses.replace(GOOD, gaps=MomentGaps(0.3, 0.0, 0.05, 0.0, 9)), "mean of q is off by 0.3"),
+    "sd off": (dataclasses.replace(GOOD, gaps=MomentGaps(0.0, 0.15, 0.05, 0.02, 9)), "of q is off by 15 %"),
+    "no k-hat": (dataclasses.replace(GOOD, pareto_k_lower=math.inf), "k-hat inf is above 0.7"),
+}  # fmt: skip
+
+
+MILD = {"dependent", "wide", "skipped"}
+
+
+def test_a_good_fit_gets_no_advice():
+    assert with_verdict(GOOD, {}).advice == ()
+    for gaps in (MomentGaps(0.04, 0.04, 0.01, 0.01, 9), MomentGaps(0.15, 0.15, 0.06, 0.06, 9)):
+        assert with_verdict(dataclasses.replace(GOOD, gaps=gaps), {}).advice == ()
+    without_sampler = dataclasses.replace(GOOD, mixing=None)
+    assert with_verdict(without_sampler, {}).verdict is Verdict.GOOD
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_each_finding_gives_its_advice(name):
+    check, words = FOUND[name]
+    result = with_verdict(check, {})
+    assert len(result.advice) == 1
+    assert words in result.advice[0]
+    assert result.verdict is (Verdict.CARE if name in MILD else Verdict.BAD)
+
+
+def test_the_verdict_is_the_worst_of_several_findings():
+    mild_and_bad = dataclasses.replace(GOOD, skipped=50.0, pareto_k_lower=0.9)
+    result = with_verdict(mild_and_bad, {})
+    assert len(result.advice) == 2
+    assert result.verdict is Verdict.BAD
+
+
+def history(values, stderr):
+    """Returns records of a bound, with gaps as the driver leaves them."""
+    columns = {"elbo_lower": [], "elbo_lower_stderr": []}
+    for value in values:
+        columns["elbo_lower"] += [None, value]
+        columns["elbo_lower_stderr"] += [None, stderr]
+    return columns
+
+
+def test_a_bound_that_still_rises_asks_for_more_updates():
+    rising = history([0.1 * i for i in range(20)], 0.01)
+    (advice,) = with_verdict(GOOD, rising).advice
+    assert "the bound still rose by 0.37 nats over the last fifth: raise num_steps" in advice
+    constant, noisy, short = (
+        history([1.0] * 20, 0.01),
+        rising | {"elbo_lower_stderr": [0.5] * 40},
+        history([0.0, 9.0], 0.01),
+    )
+    for quiet in (constant, noisy, short):
+        assert with_verdict(GOOD, quiet).advice == ()
+
+
+def test_a_fast_rise_is_bad():
+    assert with_verdict(GOOD, history(range(20), 0.01)).verdict is Verdict.BAD
+
+
+@pytest.mark.parametrize(
+    ("gap", "stderr", "doubtful"),
+    [(0.01, 0.01, False), (0.1, 0.05, True), (0.3, 0.02, False), (0.3, 0.2, True), (math.nan, 0.1, False)],
+)
+def test_moments_are_in_doubt_unless_their_error_is_small_or_clearly_large(gap, stderr, doubtful):
+    assert is_doubtful(MomentGaps(gap, 0.0, stderr, 0.01, 2)) == doubtful
+    assert is_doubtful(MomentGaps(0.0, gap, 0.01, stderr, 2)) == doubtful

@@ -1,0 +1,134 @@
+"""Turns the numbers of a check into findings: what is wrong, how bad it is, and what to change."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from uivi._types import Status
+from uivi.evaluation.check import Check, Verdict
+from uivi.evaluation.history import History, recent_gain
+from uivi.evaluation.importance import RELIABLE_K, MomentGaps
+
+# Comparisons with these limits are written so that NaN counts as a finding: `not x < limit`.
+
+GOOD_RECOVERED, FAIR_RECOVERED = 0.8, 0.5
+"""Share of the gradient of I(z;ε) that a good reverse sampler recovers, and the least that is usable."""
+GOOD_DEPENDENCE = 0.3
+"""Largest dependence of a good reverse sampler on its start."""
+SMALL_NATS, LARGE_NATS = 0.1, 1.0
+"""Differences of ELBOs below the first do not matter; from the second on, the fit is bad."""
+GOOD_ERROR = 0.05
+"""Largest error of a good fit: of a mean in sds, of an sd relative. Half the 10 % that users expect, since
+weights miss tails that q never samples."""
+CLEAR_ERROR = 0.2
+"""An error from here on is clear at the first look, unless it may be chance."""
+
+
+class Finding(NamedTuple):
+    """One thing that is wrong with a fit.
+
+    Attributes:
+        verdict: what it means for the draws.
+        words: what was found and what to change.
+    """
+
+    verdict: Verdict
+    words: str
+
+
+def with_verdict(check: Check, history: History) -> Check:
+    """Returns the check with its verdict and advice filled in."""
+    found = [
+        *_status(check),
+        *_mixing(check),
+        *_bracket(check),
+        *_weights(check),
+        *_progress(history),
+        *_skipped(check, history),
+    ]
+    worst = max((finding.verdict for finding in found), default=Verdict.GOOD)
+    return dataclasses.replace(check, verdict=worst, advice=tuple(finding.words for finding in found))
+
+
+def is_doubtful(gaps: MomentGaps) -> bool:
+    """Whether some moment may be off by too much while none is clearly far off: look again with more draws."""
+    pairs = ((gaps.mean, gaps.mean_stderr), (gaps.sd, gaps.sd_stderr))
+    is_clear = any(gap >= CLEAR_ERROR and not gaps.is_chance(gap, stderr) for gap, stderr in pairs)
+    return not is_clear and any(gap > GOOD_ERROR for gap, _ in pairs)
+
+
+def _status(check: Check) -> Iterator[Finding]:
+    if check.status in (Status.NONFINITE, Status.DIVERGED):
+        yield Finding(
+            Verdict.BAD,
+            "the fit broke down: lower the learning rate, start nearer to the mode (init=), or bound the log "
+            "density where it overflows",
+        )
+    if check.status is Status.INTERRUPTED:
+        yield Finding(Verdict.BAD, "not finished: call fit again with the same checkpoint= to go on")
+
+
+def _mixing(check: Check) -> Iterator[Finding]:
+    mixing = check.mixing
+    if mixing and not (mixing.recovered > GOOD_RECOVERED and mixing.dependence < GOOD_DEPENDENCE):
+        yield Finding(
+            Verdict.CARE if mixing.recovered > FAIR_RECOVERED else Verdict.BAD,
+            "the reverse sampler stays near its start, so the entropy gradient is biased and q too narrow: "
+            "use uivi.ISIR with more proposals or rounds, or compose it with uivi.HMC",
+        )
+
+
+def _bracket(check: Check) -> Iterator[Finding]:
+    width = check.upper.mean - check.lower.mean
+    # Three standard errors: noise of the two means must not pass for a wide bracket.
+    if not width < SMALL_NATS + 3 * (check.lower.stderr + check.upper.stderr):
+        yield Finding(
+            Verdict.CARE if width < LARGE_NATS else Verdict.BAD,
+            f"the ELBO is only known to {width:.2f} nats: q's components are narrow and hard to find from z",
+        )
+
+
+def _weights(check: Check) -> Iterator[Finding]:
+    # The moments of reweighted draws mean nothing unless the weights are reliable.
+    if not check.pareto_k_lower < RELIABLE_K:
+        yield Finding(
+            Verdict.BAD,
+            f"k-hat {check.pareto_k_lower:.2f} is above {RELIABLE_K}: q differs from the posterior, if only in "
+            "tails; a longer fit, a larger noise_dim, a wider net or another parameterisation may help",
+        )
+    elif check.gaps and (errors := _errors(check.gaps)):
+        yield Finding(
+            Verdict.BAD,
+            f"importance weights show that {' and '.join(errors)}: use sample(..., reweight=True), or raise "
+            "num_steps",
+        )
+
+
+def _errors(gaps: MomentGaps) -> list[str]:
+    """Returns the moments of q that are off by too much, beyond chance."""
+    errors = []
+    if gaps.mean > GOOD_ERROR and not gaps.is_chance(gaps.mean, gaps.mean_stderr):
+        errors.append(f"a mean of q is off by {gaps.mean:.2f} standard deviations")
+    if gaps.sd > GOOD_ERROR and not gaps.is_chance(gaps.sd, gaps.sd_stderr):
+        errors.append(f"a standard deviation of q is off by {100 * gaps.sd:.0f} %")
+    return errors
+
+
+def _progress(history: History) -> Iterator[Finding]:
+    gain, period = recent_gain(history)
+    if gain > SMALL_NATS:
+        yield Finding(
+            Verdict.CARE if gain < LARGE_NATS else Verdict.BAD,
+            f"the bound still rose by {gain:.2f} nats over {period}: raise num_steps",
+        )
+
+
+def _skipped(check: Check, history: History) -> Iterator[Finding]:
+    updates = max(history.get("step") or [0])
+    # One in a hundred does no harm; of a short fit, neither do five.
+    if check.skipped > max(5, 0.01 * updates):
+        yield Finding(
+            Verdict.CARE,
+            f"{check.skipped:.0f} of {updates} updates had a gradient that was not finite: guard the log "
+            "density",
+        )
