@@ -1,4 +1,4 @@
-"""Checks at the border: what was expected, what came, what to do."""
+"""Checks of arguments. Messages say what was expected, what came, and what to do."""
 
 import difflib
 import math
@@ -11,14 +11,14 @@ import numpy as np
 
 
 def positive_int(name: str, value: object) -> int:
-    """Return `value` if it is a positive whole number, else raise."""
+    """Returns `value` if it is a positive whole number, otherwise raises."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value <= 0:
         raise ValueError(f"expected `{name}` to be a positive whole number, got {value!r}")
     return int(value)
 
 
 def positive_float(name: str, value: object) -> float:
-    """Return `value` as a float if it is a positive finite number, else raise."""
+    """Returns `value` as a float if it is a positive finite number, otherwise raises."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"expected `{name}` to be a positive number, got {value!r}")
     if not (math.isfinite(value) and value > 0):
@@ -27,13 +27,13 @@ def positive_float(name: str, value: object) -> float:
 
 
 def shape(name: str, array, expected: tuple[int, ...], advice: str) -> None:
-    """Raise unless `array` has the expected shape."""
+    """Raises unless `array` has the expected shape."""
     if jnp.shape(array) != expected:
         raise ValueError(f"expected {name} of shape {expected}, got {jnp.shape(array)}: {advice}")
 
 
 def known_name(kind: str, name: str, names: Iterable[str]) -> str:
-    """Return `name` if it is one of `names`, else raise with the nearest match."""
+    """Returns `name` if it is one of `names`, otherwise raises with the nearest match."""
     names = sorted(names)
     if name in names:
         return name
@@ -43,7 +43,7 @@ def known_name(kind: str, name: str, names: Iterable[str]) -> str:
 
 
 def key_or_seed(key, random_seed: object) -> jax.Array:
-    """The one of the two that is given, as a typed JAX key."""
+    """Returns whichever of the two is given, as a typed JAX key."""
     if (key is None) == (random_seed is None):
         which = "neither" if key is None else "both"
         raise TypeError(
@@ -60,7 +60,7 @@ def key_or_seed(key, random_seed: object) -> jax.Array:
 
 
 def prng_key(key) -> jax.Array:
-    """Return `key` if it is a typed JAX key (or a legacy one, wrapped), else raise."""
+    """Returns `key` if it is a typed JAX key, or a wrapped legacy key, otherwise raises."""
     if isinstance(key, jax.Array):
         if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ():
             return key

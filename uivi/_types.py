@@ -1,7 +1,7 @@
 """Array aliases (one letter per axis) and the small records that cross module borders.
 
-Letters: B sites, S draws a site, N = B*S, M reverse draws, K proposals, L mixing draws of a bound,
-E noise dimension, D latent dimension, C context dimension.
+The letters are B for sites, S for draws per site, N = B*S, M for reverse draws, K for proposals, L for mixing
+draws of a bound, E for the noise dimension, D for the latent dimension and C for the context dimension.
 """
 
 import enum
@@ -17,7 +17,7 @@ Context = Float[Array, "C"] | None
 
 
 class Draw(NamedTuple):
-    """A draw (z, ε) of the joint q(z|ε) q(ε); batched ones carry a leading axis N."""
+    """A draw (z, ε) of the joint q(z|ε) q(ε). Batched draws have a leading axis N."""
 
     z: Float[Array, "*N D"]
     eps: Float[Array, "*N E"]
@@ -29,7 +29,7 @@ class ReverseDraws(NamedTuple):
     Attributes:
         eps: the draws.
         log_weights: normalised, so that `logsumexp(log_weights) == 0`.
-        last: the state in which the kernel ended; another kernel may go on from it.
+        last: the ε at which the kernel ended; another kernel may continue from it.
     """
 
     eps: Float[Array, "*N M E"]
@@ -38,11 +38,11 @@ class ReverseDraws(NamedTuple):
 
 
 class ReverseInfo(NamedTuple):
-    """What a reverse kernel says of itself; NaN where a field does not apply.
+    """Statistics of a reverse kernel, NaN where a field does not apply.
 
     Attributes:
         acceptance: mean Metropolis acceptance probability.
-        moved: mean share of i-SIR weight that left the start (1 - own weight).
+        moved: mean share of i-SIR weight that left the start (1 - weight of the start).
         nonfinite: number of proposals with a non-finite energy (all were rejected).
     """
 
@@ -52,14 +52,14 @@ class ReverseInfo(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What every estimator reports of one update: the same fields for all methods.
+    """Statistics of one update, with the same fields for all methods.
 
     Attributes:
-        log_joint: mean of log p(x, z) over the draws of the update (no entropy: not an ELBO).
+        log_joint: mean of log p(x, z) over the draws of the update. It lacks the entropy, so it is not an ELBO.
         acceptance: see `ReverseInfo`.
         moved: see `ReverseInfo`.
-        jump: squared distance of ε′ from ε over that of two independent draws of q(ε).
-        nonfinite: rejected non-finite proposals, plus draws with a non-finite log density.
+        jump: squared distance of ε′ from ε, relative to two independent draws of q(ε).
+        nonfinite: number of rejected non-finite proposals, plus draws with a non-finite log density.
     """
 
     log_joint: Scalar
@@ -70,7 +70,7 @@ class Info(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """Gradients of the negative ELBO (ready for Optax), the method's next state, its info."""
+    """Gradients of the negative ELBO (ready for Optax), the next state of the method, its info."""
 
     grads: Any
     state: Any
@@ -78,10 +78,10 @@ class Estimate(NamedTuple):
 
 
 class Status(enum.Enum):
-    """How a fit ended; the value is a sentence for people."""
+    """How a fit ended. The value is a readable sentence."""
 
     RUNNING = "still running"
     DONE = "all updates done"
-    INTERRUPTED = "interrupted: the fit can be resumed from its checkpoint"
+    INTERRUPTED = "interrupted: the fit can resume from its checkpoint"
     NONFINITE = "stopped: gradients or parameters became non-finite"
     DIVERGED = "all updates done, but the bound to choose by was never finite"

@@ -1,6 +1,7 @@
 """Multilayer perceptrons from noise (and context) to the parameters of a conditional."""
 
 from collections.abc import Callable
+from typing import Protocol
 
 import equinox as eqx
 import jax
@@ -10,26 +11,32 @@ from jaxtyping import Array, Float
 from uivi import _checks
 from uivi._types import Context, Key, Noise
 
-Initialiser = Callable[[Key, int, int, bool], tuple[Array, Array]]
+
+class Initialiser(Protocol):
+    """Draws the first weight matrix, shape (num_out, num_in), and bias of a layer."""
+
+    def __call__(self, key: Key, num_in: int, num_out: int, *, is_output: bool) -> tuple[Array, Array]:
+        """Draws weight and bias."""
+        ...
 
 
-def authors_init(key: Key, num_in: int, num_out: int, is_output: bool) -> tuple[Array, Array]:  # noqa: FBT001
-    """Titsias & Ruiz's MATLAB: N(0, 1/num_out) weights and biases; output layer N(0, 1)."""
+def authors_init(key: Key, num_in: int, num_out: int, *, is_output: bool) -> tuple[Array, Array]:
+    """Draws weights and biases like Titsias & Ruiz's MATLAB: N(0, 1/num_out), and N(0, 1) for the output."""
     weight_key, bias_key = jax.random.split(key)
     scale = 1.0 if is_output else num_out**-0.5
     weight = scale * jax.random.normal(weight_key, (num_out, num_in))
     return weight, scale * jax.random.normal(bias_key, (num_out,))
 
 
-def he_init(key: Key, num_in: int, num_out: int, is_output: bool) -> tuple[Array, Array]:  # noqa: FBT001
-    """He et al. (2015) for ReLU layers, LeCun for the linear output; zero biases."""
+def he_init(key: Key, num_in: int, num_out: int, *, is_output: bool) -> tuple[Array, Array]:
+    """Draws ReLU layers like He et al. (2015) and the linear output like LeCun, with zero biases."""
     scale = ((1.0 if is_output else 2.0) / num_in) ** 0.5
     return scale * jax.random.normal(key, (num_out, num_in)), jnp.zeros((num_out,))
 
 
-def small_init(key: Key, num_in: int, num_out: int, is_output: bool) -> tuple[Array, Array]:  # noqa: FBT001
-    """`he_init` with an output layer ten times smaller: the net starts near its skip connection."""
-    weight, bias = he_init(key, num_in, num_out, is_output)
+def small_init(key: Key, num_in: int, num_out: int, *, is_output: bool) -> tuple[Array, Array]:
+    """Draws like `he_init`, the output layer ten times smaller: the net starts near its skip connection."""
+    weight, bias = he_init(key, num_in, num_out, is_output=is_output)
     return (0.1 if is_output else 1.0) * weight, bias
 
 
@@ -40,16 +47,16 @@ class Linear(eqx.Module):
     bias: Float[Array, "out"]
 
     def __call__(self, x: Float[Array, "in"]) -> Float[Array, "out"]:
-        """Apply the layer to one vector."""
+        """Applies the layer to one vector."""
         return self.weight @ x + self.bias
 
 
 class MLP(eqx.Module):
-    """Two (or `depth`) hidden layers; the context enters the first layer beside the noise.
+    """A perceptron with `depth` hidden layers, whose first layer takes the noise and the context.
 
-    The first layer is `noise_layer(ε) + context_weight @ x`, so `bind(x)` folds the context into
-    the bias once per update instead of once per evaluation. An optional skip connection adds
-    a linear map of ε to the first `skip` outputs.
+    The first layer is `noise_layer(ε) + context_weight @ x`, so `bind(x)` folds the context into the bias once
+    per update instead of once per evaluation. An optional skip connection adds a linear map of ε to the first
+    outputs.
     """
 
     layers: tuple[Linear, ...]
@@ -71,18 +78,18 @@ class MLP(eqx.Module):
         activation: Callable = jax.nn.relu,
         skip: Float[Array, "J E"] | None = None,
     ) -> "MLP":
-        """Draw the initial weights.
+        """Draws the initial weights.
 
         Args:
             key: random key.
-            noise_dim: E.
+            noise_dim: size of the noise, E.
             out_dim: number of outputs.
-            context_dim: C, or 0 for a network without context.
-            width: units of each hidden layer.
+            context_dim: size of the context, C; 0 for a network without context.
+            width: number of units in each hidden layer.
             depth: number of hidden layers.
             init: `authors_init`, `he_init`, `small_init` or your own.
-            activation: elementwise.
-            skip: initial matrix of the skip connection, or None for none.
+            activation: elementwise activation.
+            skip: initial matrix of the skip connection, or None for no connection.
         """
         for name, value in (("noise_dim", noise_dim), ("out_dim", out_dim), ("width", width)):
             _checks.positive_int(name, value)
@@ -94,7 +101,7 @@ class MLP(eqx.Module):
         keys = jax.random.split(key, len(sizes) - 1)
         last = len(sizes) - 2
         layers = [
-            Linear(*init(k, n, m, i == last))
+            Linear(*init(k, n, m, is_output=i == last))
             for i, (k, n, m) in enumerate(zip(keys, sizes[:-1], sizes[1:], strict=True))
         ]
         first, context_weight = layers[0], None
@@ -105,7 +112,7 @@ class MLP(eqx.Module):
 
     @property
     def noise_dim(self) -> int:
-        """E."""
+        """Size of the noise, E."""
         return self.layers[0].weight.shape[1]
 
     @property
@@ -115,11 +122,11 @@ class MLP(eqx.Module):
 
     @property
     def context_dim(self) -> int:
-        """C, or 0."""
+        """Size of the context, C; 0 for a network without context."""
         return 0 if self.context_weight is None else self.context_weight.shape[1]
 
     def bind(self, context: Context) -> "MLP":
-        """The network of ε alone, with the context's part of the first layer computed once."""
+        """Returns the network of ε alone, with the context folded into the bias of the first layer."""
         if self.context_weight is None:
             return self
         if context is None:
@@ -129,7 +136,10 @@ class MLP(eqx.Module):
         return MLP((folded, *self.layers[1:]), None, self.skip, self.activation)
 
     def features(self, eps: Noise, context: Context = None) -> Float[Array, "F"]:
-        """What the outputs are affine in: the last hidden layer, and ε beside it for a skip connection."""
+        """Returns the last hidden layer, followed by ε if there is a skip connection.
+
+        The outputs are affine in these features.
+        """
         hidden = eps
         for layer in self.bind(context).layers[:-1]:
             hidden = self.activation(layer(hidden))
@@ -145,5 +155,5 @@ class MLP(eqx.Module):
         return Linear(jnp.concatenate([last.weight, jnp.pad(self.skip, below)], 1), last.bias)
 
     def __call__(self, eps: Noise, context: Context = None) -> Float[Array, "out"]:
-        """Apply the network to one ε (and one context)."""
+        """Applies the network to one ε and one context."""
         return self.readout(self.features(eps, context))

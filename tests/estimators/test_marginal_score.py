@@ -16,8 +16,7 @@ from tests.helpers import (
 from tests.reverse.faulty import Negated, Prior
 from tests.reverse.table import LEARNED
 from uivi._types import ReverseDraws
-from uivi.estimators import marginal_score as score
-from uivi.estimators.marginal_score import scores
+from uivi.estimators.marginal_score import score, scores
 from uivi.families import MLP, Exponential, SemiImplicit, StandardNormal
 from uivi.reverse import HMC, ISIR, Exact, FixedStep, FromMixing, Importance
 

@@ -156,7 +156,7 @@ def test_skip_connection_adds_to_the_first_outputs(getkey):
     ],
 )
 def test_initialisers(init, is_output, weight_sd, bias_sd, getkey):
-    weight, bias = init(getkey(), 200, 300, is_output)
+    weight, bias = init(getkey(), 200, 300, is_output=is_output)
     assert weight.shape == (300, 200)
     assert bias.shape == (300,)
     assert_mean(weight.ravel()[:, None] ** 2 / weight_sd**2, 1.0, max_stderr=0.01)

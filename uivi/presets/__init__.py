@@ -1,6 +1,6 @@
 """The two recipes: `default`, the best we can prove, and `paper`, faithful to its constants.
 
-One module a kind of problem: any density, logistic regression, variational autoencoders.
+Each kind of problem has a module: any density, logistic regression, variational autoencoders.
 """
 
 from uivi.presets import regression, vae

@@ -1,4 +1,4 @@
-"""Recipes for any density, and the paper's for the toys (Section 4.1)."""
+"""Recipes for any density, and the paper's recipes for the toys (Section 4.1)."""
 
 import jax.numpy as jnp
 import optax
@@ -33,18 +33,18 @@ FULL_COVARIANCE_UP_TO = 200
 def default_family(
     key: Key, dim: int, *, start: Start | None = None, noise_dim: int | None = None
 ) -> SemiImplicit:
-    """Full covariance and a scale that varies with ε, on a network with a skip connection.
+    """Returns a family with a full covariance and a scale that varies with ε, on a net with a skip connection.
 
-    Up to 200 dimensions z = shift + A w with w ~ N(μ(ε), diag(σ(ε)²)); above, w with every coordinate skewed on
-    its own (`Warped`), since ten numbers ε cannot skew hundreds of them. The first
-    `min(dim, noise_dim)` coordinates of w start as 0.7 ε + 0.7 u, so q starts near N(0, I), or near `start`,
-    with ε and z well tied.
+    Up to 200 dimensions z = shift + A w with w ~ N(μ(ε), diag(σ(ε)²)). Above, every coordinate of w has a skew
+    of its own (`Warped`), because ten numbers ε cannot skew hundreds of coordinates. The first
+    `min(dim, noise_dim)` coordinates of w start as 0.7 ε + 0.7 u: q starts near N(0, I), or near `start`, with
+    a strong dependence between ε and z.
 
     Args:
         key: random key.
-        dim: D.
-        start: where q starts and on which scale it is fitted, see `Standardised`.
-        noise_dim: E, by default D, but at least 3 and at most 10.
+        dim: size of the latent vector, D.
+        start: where q starts, and the scale on which it is fitted; see `Standardised`.
+        noise_dim: size of the noise, E. By default it is D, but at least 3 and at most 10.
     """
     noise_dim = min(max(dim, 3), 10) if noise_dim is None else noise_dim
     skip = 0.7 * jnp.eye(dim, noise_dim)
@@ -57,9 +57,9 @@ def default_family(
 
 
 def default_estimator(family: AbstractFamily) -> AbstractEstimator:
-    """UIVI with learned i-SIR for semi-implicit families, sticking the landing for explicit ones.
+    """Returns UIVI with learned i-SIR for semi-implicit families, sticking the landing for explicit ones.
 
-    There are 100 proposals a round where evaluations are cheap, see `default_uivi`.
+    Where evaluations are cheap, a round has 100 proposals; see `default_uivi`.
     """
     if isinstance(family, AbstractExplicit):
         return StickingTheLanding()
@@ -67,44 +67,45 @@ def default_estimator(family: AbstractFamily) -> AbstractEstimator:
 
 
 def default_optimizer(num_steps: int | Rounds) -> optax.GradientTransformation:
-    """Adam with a cosine decay, over all updates or over each round."""
+    """Returns Adam with a cosine decay over all updates, or over each round."""
     return adam(Rounds.of(num_steps).schedule(DEFAULT_RATE))
 
 
 def paper_family(
     key: Key, dim: int, *, noise_dim: int = 3, width: int = 50, context_dim: int = 0
 ) -> SemiImplicit:
-    """The paper's family: N(μ(ε), diag(σ²)), two ReLU layers, the authors' initialisation, σ = 0.5."""
+    """Returns the paper's family N(μ(ε), diag(σ²)): two ReLU layers, the authors' initialisation, σ = 0.5."""
     net = MLP.create(key, noise_dim, dim, width=width, depth=2, init=authors_init, context_dim=context_dim)
     return SemiImplicit(StandardNormal(noise_dim), Gaussian(net, RawScale.create(dim)))
 
 
 def paper_uivi(initial_step: float = 0.2) -> UIVI:
-    """S = 1; HMC with 5 + 5 transitions of 5 leapfrogs; the step size by the authors' rule."""
+    """Returns UIVI with S = 1 and HMC with 5 + 5 transitions of 5 leapfrogs, adapted by the authors' rule."""
     return UIVI(num_draws=1, sampler=HMC(5, 5, 5, AuthorsRule(initial=initial_step)))
 
 
 def paper_sivi(num_mixing: int = 50) -> SIVI:
-    """S = 1 and the authors' L for the toys."""
+    """Returns SIVI with S = 1 and the authors' L for the toys."""
     return SIVI(num_draws=1, num_mixing=num_mixing)
 
 
 def paper_optimizer(num_steps: int) -> optax.GradientTransformation:
-    """The paper's RMSProp; its schedule does not depend on the number of updates."""
+    """Returns the paper's RMSProp, whose schedule does not depend on the number of updates."""
     del num_steps
     return paper_rmsprop()
 
 
 def default_uivi(num_proposals: int = 100) -> UIVI:
-    """S = 64; two rounds of i-SIR, the start by its squared weight.
+    """Returns UIVI with S = 64 and two rounds of i-SIR that count the start by its squared weight.
 
-    What is kept of the start biases the entropy's gradient, and q gets too narrow. So there are many proposals,
-    nine of ten learned (a reverse conditional of many dimensions is narrow against q(ε)) and widened.
+    The weight that the start keeps biases the entropy's gradient and makes q too narrow. Hence the proposals
+    are many and slightly widened, and nine of ten are learned: in many dimensions the reverse conditional is
+    narrow compared with q(ε).
     """
     proposal = Learned(prior_share=0.1, inflation=1.2)
     return UIVI(num_draws=64, sampler=ISIR(num_proposals, proposal=proposal, start_power=2.0))
 
 
 def default_sivi() -> SIVI:
-    """S = 64 and L = 200: the same number of network evaluations as `default_uivi`."""
+    """Returns SIVI with S = 64 and L = 200, as many network evaluations as `default_uivi`."""
     return SIVI(num_draws=64, num_mixing=200)

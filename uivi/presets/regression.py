@@ -16,42 +16,42 @@ NOISE_DIM, WIDTH = 100, 200
 
 
 def paper_family(key: Key, dim: int) -> SemiImplicit:
-    """The toy family with a 100-dimensional ε and two layers of 200."""
+    """Returns the toy family with a 100-dimensional ε and two layers of 200 units."""
     return toy_family(key, dim, noise_dim=NOISE_DIM, width=WIDTH)
 
 
 def paper_uivi(num_iterations: int = 5) -> UIVI:
-    """S = 1; `num_iterations` burn-in and as many kept HMC transitions (Figure 4 varies them)."""
+    """Returns UIVI with S = 1 and HMC; Figure 4 varies its `num_iterations`, for burn-in and as many kept."""
     return UIVI(num_draws=1, sampler=HMC(num_iterations, num_iterations, 5, AuthorsRule(initial=0.2)))
 
 
 def paper_sivi() -> SIVI:
-    """S = 1 and L = 200."""
+    """Returns SIVI with S = 1 and L = 200."""
     return SIVI(num_draws=1, num_mixing=200)
 
 
 def default_family(key: Key, dim: int) -> SemiImplicit:
-    """The same architecture, started near N(0, 0.1²): small outputs, small scale, learned on the log."""
+    """Returns the same architecture, started near N(0, 0.1²). The scale is learned on the log."""
     net = MLP.create(key, NOISE_DIM, dim, width=WIDTH, init=small_init)
     return SemiImplicit(StandardNormal(NOISE_DIM), Gaussian(net, LogScale.create(dim, 0.1)))
 
 
 def default_explicit_family(key: Key, dim: int) -> ExplicitGaussian:
-    """Mean-field, started like `default_family`."""
+    """Returns a mean-field Gaussian, started like `default_family`."""
     del key
     return ExplicitGaussian.create(dim, 0.1)
 
 
 def default_uivi() -> UIVI:
-    """S = 4; the paper's chain with a step size that adapts between updates only."""
+    """Returns UIVI with S = 4 and the paper's chain, whose step size adapts between updates only."""
     return UIVI(num_draws=4, sampler=HMC(5, 5, 5, AdaptBetween(initial=0.05)))
 
 
 def default_sivi() -> SIVI:
-    """S = 4 and L = 200."""
+    """Returns SIVI with S = 4 and L = 200."""
     return SIVI(num_draws=4, num_mixing=200)
 
 
 def default_optimizer(num_steps: int) -> optax.GradientTransformation:
-    """Adam, warm-up, cosine decay; gradients are on the scale of all the data, so they are not clipped."""
+    """Returns Adam with warm-up and cosine decay, unclipped: gradients have the scale of all the data."""
     return adam_cosine(num_steps, 3e-3, clip=jnp.inf, warmup=1_000)

@@ -29,18 +29,18 @@ PIXELS, WIDTH, NOISE_DIM, LATENT_DIM, BATCH_SIZE = 784, 200, 10, 10, 100
 
 
 def paper_decoder(key: Key, images: np.ndarray) -> MLP:
-    """Two layers of 200, the authors' initialisation."""
+    """Returns a decoder with two layers of 200 units and the authors' initialisation."""
     del images
     return MLP.create(key, LATENT_DIM, PIXELS, width=WIDTH, init=authors_init)
 
 
 def paper_family(key: Key, dim: int) -> SemiImplicit:
-    """N(μ(ε, x), diag(σ²)): both enter the first layer; σ = 0.5 to start with."""
+    """Returns N(μ(ε, x), diag(σ²)), whose first layer takes both ε and x. σ starts at 0.5."""
     return SemiImplicit(StandardNormal(NOISE_DIM), Gaussian(_paper_net(key, dim), RawScale.create(dim)))
 
 
 def paper_explicit_family(key: Key, dim: int) -> TwoNetGaussian:
-    """N(μ(x), softplus(s(x))²); μ starts as that of `paper_family` without its noise inputs."""
+    """Returns N(μ(x), softplus(s(x))²). μ starts like the one of `paper_family`, without the noise inputs."""
     net = _paper_net(key, dim)
     assert net.context_weight is not None
     first = Linear(net.context_weight, net.layers[0].bias)
@@ -50,28 +50,31 @@ def paper_explicit_family(key: Key, dim: int) -> TwoNetGaussian:
 
 
 def paper_uivi() -> UIVI:
-    """S = 1; HMC 5 + 5 with 5 leapfrogs, first step 0.5 / dim(z)."""
+    """Returns UIVI with S = 1 and HMC with 5 + 5 transitions of 5 leapfrogs. The first step is 0.5 / dim(z)."""
     return toy_uivi(0.5 / LATENT_DIM)
 
 
 def paper_sivi() -> SIVI:
-    """S = 1 and L = 100."""
+    """Returns SIVI with S = 1 and L = 100."""
     return SIVI(num_draws=1, num_mixing=100)
 
 
 def paper_explicit() -> Explicit:
-    """S = 1."""
+    """Returns the explicit gradient with S = 1."""
     return Explicit(1)
 
 
 def paper_optimizer(num_steps: int) -> optax.GradientTransformation:
-    """The paper's RMSProp on gradients summed over the batch; rates 1e-3, 2e-4 for σ, ×0.9 every 15,000."""
+    """Returns the paper's RMSProp on gradients summed over the batch.
+
+    Its rates are 1e-3, and 2e-4 for σ; both fall by 0.9 every 15,000 updates.
+    """
     del num_steps
     return optax.chain(optax.scale(float(BATCH_SIZE)), paper_rmsprop(1e-3, 2e-4, 1e-3, decay_every=15_000))
 
 
 def default_decoder(key: Key, images: np.ndarray) -> MLP:
-    """He's initialisation, the output biases at the log-odds of the pixels."""
+    """Returns a decoder with He's initialisation and output biases at the log-odds of the pixels."""
     net = MLP.create(key, LATENT_DIM, PIXELS, width=WIDTH, init=he_init)
     mean = np.clip(images.mean(0), 1e-3, 1 - 1e-3)
     bias = jnp.asarray(np.log(mean) - np.log1p(-mean), net.layers[-1].bias.dtype)
@@ -79,46 +82,46 @@ def default_decoder(key: Key, images: np.ndarray) -> MLP:
 
 
 def default_family(key: Key, dim: int) -> SemiImplicit:
-    """N(μ(ε, x), diag(σ(ε, x)²)) from one network: the same layers with twice the outputs."""
+    """Returns N(μ(ε, x), diag(σ(ε, x)²)) from one network: the same layers with twice the outputs."""
     net = MLP.create(key, NOISE_DIM, 2 * dim, context_dim=PIXELS, width=WIDTH, init=he_init)
     return SemiImplicit(StandardNormal(NOISE_DIM), NetGaussian(net, jnp.full((dim,), -1.0)))
 
 
 def default_explicit_family(key: Key, dim: int) -> ExplicitGaussian:
-    """One network for location and log scale."""
+    """Returns a Gaussian with one network for location and log scale."""
     return ExplicitGaussian(MLP.create(key, PIXELS, 2 * dim, width=WIDTH, init=he_init))
 
 
 def default_uivi() -> UIVI:
-    """S = 1 for each image; two rounds of i-SIR with 50 proposals, half of them learned."""
+    """Returns UIVI with S = 1 per image and two rounds of i-SIR with 50 proposals, half of them learned."""
     return UIVI(num_draws=1, sampler=ISIR(proposal=Learned(width=WIDTH)))
 
 
 def default_sivi() -> SIVI:
-    """S = 1 and L = 100."""
+    """Returns SIVI with S = 1 and L = 100."""
     return SIVI(num_draws=1, num_mixing=100)
 
 
 def default_explicit() -> Explicit:
-    """S = 1."""
+    """Returns the explicit gradient with S = 1."""
     return Explicit(1)
 
 
 def default_optimizer(num_steps: int) -> optax.GradientTransformation:
-    """AdamW with warm-up and cosine decay on mean gradients, and an average of the parameters."""
+    """Returns AdamW with warm-up and cosine decay on mean gradients, and an average of the parameters."""
     return with_average(adam_cosine(num_steps, RATE, warmup=WARMUP, weight_decay=WEIGHT_DECAY))
 
 
 def global_scale_family(key: Key, dim: int) -> SemiImplicit:
-    """`default_family` with a scale that depends on neither ε nor x (ablation)."""
+    """Returns `default_family` with a scale that depends on neither ε nor x (ablation)."""
     net = MLP.create(key, NOISE_DIM, dim, context_dim=PIXELS, width=WIDTH, init=he_init)
     return SemiImplicit(StandardNormal(NOISE_DIM), Gaussian(net, LogScale.create(dim, 0.37)))
 
 
 def paper_start_family(key: Key, dim: int) -> SemiImplicit:
-    """`default_family` with the authors' initialisation, but for the outputs of the log scale (ablation).
+    """Returns `default_family` with the authors' initialisation, except for the log scale's outputs (ablation).
 
-    These outputs would be of the order of ten, and σ of e¹⁰.
+    With it, these outputs would be of order ten, and σ of order e¹⁰.
     """
     default, authors = (
         MLP.create(key, NOISE_DIM, 2 * dim, context_dim=PIXELS, width=WIDTH, init=init)
@@ -131,12 +134,12 @@ def paper_start_family(key: Key, dim: int) -> SemiImplicit:
 
 
 def four_draws_uivi() -> UIVI:
-    """`default_uivi` with S = 4 (ablation)."""
+    """Returns `default_uivi` with S = 4 (ablation)."""
     return UIVI(num_draws=4, sampler=ISIR(proposal=Learned(width=WIDTH)))
 
 
 def constant_rate_optimizer(num_steps: int) -> optax.GradientTransformation:
-    """`default_optimizer` with a constant rate (ablation)."""
+    """Returns `default_optimizer` with a constant rate (ablation)."""
     del num_steps
     parts = [
         optax.clip_by_global_norm(10.0),
@@ -148,12 +151,12 @@ def constant_rate_optimizer(num_steps: int) -> optax.GradientTransformation:
 
 
 def undecayed_optimizer(num_steps: int) -> optax.GradientTransformation:
-    """`default_optimizer` without weight decay (ablation)."""
+    """Returns `default_optimizer` without weight decay (ablation)."""
     return with_average(adam_cosine(num_steps, RATE, warmup=WARMUP))
 
 
 def unaveraged_optimizer(num_steps: int) -> optax.GradientTransformation:
-    """`default_optimizer` without the average (ablation)."""
+    """Returns `default_optimizer` without the average (ablation)."""
     return adam_cosine(num_steps, RATE, warmup=WARMUP, weight_decay=WEIGHT_DECAY)
 
 

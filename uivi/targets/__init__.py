@@ -9,9 +9,10 @@ from uivi.targets.base import (
 )
 from uivi.targets.density import Density
 from uivi.targets.minibatched import AbstractRowModel, Anchored, Minibatched
+from uivi.targets.minibatches import minibatch
 from uivi.targets.model import AbstractModel, AbstractModelTarget, ModelTarget
 from uivi.targets.regression import SoftmaxRegression
-from uivi.targets.rows import Rows, minibatch
+from uivi.targets.rows import Rows
 from uivi.targets.toys import Banana, Multimodal, XShaped
 from uivi.targets.vae import BernoulliVAE
 

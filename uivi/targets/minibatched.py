@@ -10,8 +10,9 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from uivi._types import Key, Latent, Scalar
+from uivi.targets.minibatches import check_batch_size, minibatch
 from uivi.targets.model import AbstractModel, AbstractModelTarget, Named
-from uivi.targets.rows import Rows, check_batch_size, minibatch
+from uivi.targets.rows import Rows
 from uivi.trainable import NonTrainable
 
 NUM_ROUGH = 10_000

@@ -9,16 +9,17 @@ from jaxtyping import Array, Float, Int
 from uivi import _checks
 from uivi._types import Key, Latent, Scalar
 from uivi.targets.base import AbstractSingleSiteTarget
-from uivi.targets.rows import Rows, check_batch_size, minibatch
+from uivi.targets.minibatches import check_batch_size, minibatch
+from uivi.targets.rows import Rows
 
 LabelledRows = tuple[Float[Array, "R F"], Int[Array, "R"]]
 
 
 class SoftmaxRegression(AbstractSingleSiteTarget):
-    """p(z) Π_n p(y_n|x_n, z) with p(y=k|x, z) ∝ exp(x·z_k + z_0k) and z ~ N(0, I).
+    """The posterior p(z) Π_n p(y_n|x_n, z) with p(y=k|x, z) ∝ exp(x·z_k + z_0k) and z ~ N(0, I).
 
-    z holds the (F + 1) × K matrix of weights, row by row, the biases last. One site: the minibatch, whose
-    likelihood is scaled by N/B. Integer features (pixels) are divided by `divisor` as they are used.
+    z is the (F + 1) × K matrix of weights, row by row, with the biases last. The only site is the minibatch,
+    whose likelihood is scaled by N/B. Integer features (pixels) are divided by `divisor` when they are used.
     """
 
     features: Rows
@@ -41,20 +42,20 @@ class SoftmaxRegression(AbstractSingleSiteTarget):
         batch_size: int,
         divisor: float = 1.0,
     ) -> "SoftmaxRegression":
-        """Check the data and keep it.
+        """Checks the data and keeps it.
 
         Args:
-            features: (N, F), float or uint8.
-            labels: (N,), whole numbers from 0 to num_classes - 1.
-            num_classes: K.
-            batch_size: B.
-            divisor: of the features: 255 for pixels.
+            features: shape (N, F), float or uint8.
+            labels: shape (N,), whole numbers from 0 to num_classes - 1.
+            num_classes: number of classes, K.
+            batch_size: number of rows in an update, B.
+            divisor: divides the features; 255 for pixels.
         """
         features, labels = np.asarray(features), np.asarray(labels)
         if features.ndim != 2 or labels.shape != features.shape[:1]:
             raise ValueError(
                 f"expected features of shape (N, F) and labels of shape (N,), got {features.shape} and "
-                f"{labels.shape}: one label a row"
+                f"{labels.shape}: give one label per row"
             )
         _checks.positive_int("num_classes", num_classes)
         if not np.issubdtype(labels.dtype, np.integer) or labels.min() < 0 or labels.max() >= num_classes:
@@ -67,48 +68,48 @@ class SoftmaxRegression(AbstractSingleSiteTarget):
 
     @property
     def dim(self) -> int:
-        """(F + 1) K."""
+        """Size of the latent vector, (F + 1) K."""
         return (self.features.shape[-1] + 1) * self.num_classes
 
     @property
     def num_sites(self) -> int:
-        """One posterior."""
+        """Always 1: one posterior."""
         return 1
 
     def rows(self, index) -> LabelledRows:
-        """Features as floats, and labels."""
+        """Returns features as floats, and labels."""
         x = self.features[index]
         return x.astype(jnp.float32) / self.divisor, self.labels[index]
 
     def sites(self, key: Key, step: Array) -> tuple[Float[Array, "1 B F"], Int[Array, "1 B"]]:
-        """The minibatch of this update."""
+        """Returns the minibatch of this update."""
         x, y = self.rows(minibatch(key, step, self.features.count, self.batch_size))
         return x[None], y[None]
 
     def context(self, site: LabelledRows) -> None:
-        """None."""
+        """Returns None: there is no context."""
         del site
 
     def logits(self, z: Latent, x: Float[Array, "R F"]) -> Float[Array, "R K"]:
-        """Unnormalised log probabilities of the classes."""
+        """Returns the unnormalised log probabilities of the classes."""
         weights = z.reshape(-1, self.num_classes).astype(x.dtype)
-        # Else a GPU may sum the gradient of each bias over the rows in a single thread.
+        # Without the barrier a GPU may sum the gradient of each bias over the rows in a single thread.
         weights, biases = jax.lax.optimization_barrier((weights[:-1], weights[-1]))
         return x @ weights + biases[None]
 
     def log_likelihoods(self, z: Latent, batch: LabelledRows) -> Float[Array, "R"]:
-        """Log p(y|x, z) of each row."""
+        """Returns log p(y|x, z) of each row."""
         x, y = batch
         log_p = jax.nn.log_softmax(self.logits(z, x))
         return jnp.take_along_axis(log_p, y[:, None], 1)[:, 0].astype(z.dtype)
 
     def log_joint(self, z: Latent, site: LabelledRows) -> Scalar:
-        """(N/B) Σ_batch log p(y|x, z) + log p(z)."""
+        """Returns (N/B) Σ_batch log p(y|x, z) + log p(z)."""
         scale = self.features.count.astype(z.dtype) / self.batch_size
         return scale * jnp.sum(self.log_likelihoods(z, site)) + standard_normal_log_prob(z)
 
     def log_density(self, z: Latent) -> Scalar:
-        """Log p(y, z|x) on all rows, streamed in pieces of one batch size."""
+        """Returns log p(y, z|x) on all rows, streamed in pieces of one batch size."""
         total = self.features.shape[0]
 
         def add(piece, value):
@@ -121,5 +122,5 @@ class SoftmaxRegression(AbstractSingleSiteTarget):
 
 
 def standard_normal_log_prob(z: Latent) -> Scalar:
-    """Log N(z; 0, I)."""
+    """Returns log N(z; 0, I)."""
     return -0.5 * (jnp.sum(z**2) + z.shape[0] * jnp.log(2 * jnp.pi)).astype(z.dtype)

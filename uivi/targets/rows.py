@@ -1,17 +1,12 @@
-"""Rows of a data set inside a target, and minibatches of them without replacement."""
+"""Rows of a data set inside a target."""
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
-from jaxtyping import Array, Int, PyTree, UInt32
+from jaxtyping import Array, Int, PyTree
 
-from uivi import _checks
-from uivi._types import Key
 from uivi.trainable import NonTrainable
-
-_NUM_ROUNDS = 32
 
 
 class Rows(eqx.Module):
@@ -67,54 +62,3 @@ def split_data(tree: PyTree) -> tuple[PyTree, PyTree]:
     is_rows = lambda node: isinstance(node, Rows)
     belongs = lambda node: not is_rows(node) and eqx.is_array(node)
     return eqx.partition(tree, jax.tree.map(belongs, tree, is_leaf=is_rows))
-
-
-def minibatch(key: Key, step: Array, count: Array, batch_size: int) -> Int[Array, "B"]:
-    """Indices of minibatch number `step`: epochs are shuffled, without replacement, the remainder dropped.
-
-    Needs no state: the shuffle is a keyed bijection, so a resumed fit sees the same batches.
-
-    Args:
-        key: of the run; the same at every step.
-        step: number of the update.
-        count: N.
-        batch_size: B, at most N.
-    """
-    per_epoch = count // batch_size
-    place = (step % per_epoch) * batch_size + jnp.arange(batch_size, dtype=jnp.int32)
-    index = shuffled(jax.random.fold_in(key, step // per_epoch), place, count)
-    # Else XLA would shuffle anew for every number of a row that it gathers.
-    return jax.lax.optimization_barrier(index)
-
-
-def shuffled(key: Key, place: Int[Array, "B"], count: Array) -> Int[Array, "B"]:
-    """Where a keyed random permutation of 0..count-1 sends each `place`.
-
-    The swap-or-not shuffle (Hoang, Morris & Rogaway 2012): every round pairs x with K - x (mod N) and swaps the
-    pair or not by a hash of its larger member. A bijection for any N, in O(1) for each place.
-    """
-    size = count.astype(jnp.uint32)
-    words = jax.random.bits(key, (2,), jnp.uint32)
-    x = place.astype(jnp.uint32)
-    for number in range(_NUM_ROUNDS):
-        offset, salt = _hash(words + jnp.uint32(0x9E3779B9 * (number + 1) % 2**32))
-        partner = (offset % size + size - x) % size
-        swap = _hash(jnp.maximum(x, partner) ^ salt) >> jnp.uint32(31)
-        x = jnp.where(swap == 1, partner, x)
-    return x.astype(jnp.int32)
-
-
-def _hash(x: UInt32[Array, "B"]) -> UInt32[Array, "B"]:
-    """A 32-bit mixing function (xor, shift, multiply)."""
-    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
-        x = (x ^ (x >> jnp.uint32(shift))) * jnp.uint32(factor)
-    return x ^ (x >> jnp.uint32(16))
-
-
-def check_batch_size(batch_size: int, rows: Rows) -> None:
-    """Raise unless 1 <= batch_size <= N."""
-    _checks.positive_int("batch_size", batch_size)
-    if isinstance(rows.count, Tracer):
-        return
-    if np.any(np.asarray(rows.count) < batch_size):
-        raise ValueError(f"expected a batch_size of at most {rows.count} (the rows of data), got {batch_size}")

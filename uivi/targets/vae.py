@@ -8,16 +8,20 @@ from jaxtyping import Array, Float
 from uivi._types import Key, Latent, Scalar
 from uivi.networks import MLP
 from uivi.targets.base import AbstractTarget
+from uivi.targets.minibatches import check_batch_size, minibatch
 from uivi.targets.regression import standard_normal_log_prob
-from uivi.targets.rows import Rows, check_batch_size, minibatch
+from uivi.targets.rows import Rows
 
 Image = Float[Array, "P"]
 
 
 class BernoulliVAE(AbstractTarget):
-    """p(z) p_φ(x|z) with z ~ N(0, I) and independent pixels: a site is one image, the decoder is trained.
+    """The model p(z) p_φ(x|z) with z ~ N(0, I) and independent pixels. A site is one image.
 
-    `images` hold 0 and 1; an update takes `batch_size` of them, shuffled without replacement.
+    Attributes:
+        decoder: the network φ, trained with the family.
+        images: rows of zeros and ones.
+        batch_size: number of images in an update, shuffled without replacement.
     """
 
     decoder: MLP
@@ -34,31 +38,31 @@ class BernoulliVAE(AbstractTarget):
 
     @property
     def dim(self) -> int:
-        """D."""
+        """Size of the latent vector z, D."""
         return self.decoder.noise_dim
 
     @property
     def num_sites(self) -> int:
-        """Images of one update."""
+        """Number of images in one update."""
         return self.batch_size
 
     def sites(self, key: Key, step: Array) -> Float[Array, "B P"]:
-        """The images of this update."""
+        """Returns the images of this update."""
         return self.images[minibatch(key, step, self.images.count, self.batch_size)].astype(float)
 
     def context(self, site: Image) -> Image:
-        """The image."""
+        """Returns the image itself."""
         return site
 
     def log_likelihood(self, z: Latent, site: Image) -> Scalar:
-        """Log p(x|z) of one image."""
+        """Returns log p(x|z) of one image."""
         logits = self.decoder(z)
         return jnp.sum(site * logits - jax.nn.softplus(logits))
 
     def log_joint(self, z: Latent, site: Image) -> Scalar:
-        """Log p(x, z) of one image."""
+        """Returns log p(x, z) of one image."""
         return self.log_likelihood(z, site) + standard_normal_log_prob(z)
 
     def decode(self, z: Latent) -> Image:
-        """The mean of p(x|z)."""
+        """Returns the mean of p(x|z)."""
         return jax.nn.sigmoid(self.decoder(z))
