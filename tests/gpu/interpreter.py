@@ -34,7 +34,7 @@ class Pointer:
 
 def interpret(lanes, num_leapfrog, adaptation=None, *, energy="f16x3", tiling=None, arrived=None) -> Moves:
     """Runs `moves_kernel` on inputs with a lane axis."""
-    return interpret_call(kernel_call(lanes, num_leapfrog, adaptation, energy, tiling), arrived)
+    return interpret_call(kernel_call(lanes, num_leapfrog, adaptation, energy=energy, tiling=tiling), arrived)
 
 
 def interpret_call(call: KernelCall, arrived=None) -> Moves:

@@ -26,7 +26,7 @@ RULE = Adaptation(2, rate=0.5, target=0.9)
 
 
 def interpret(lanes, num_leapfrog, adaptation=None, *, tiling=None, arrived=None) -> Moves:
-    return interpret_call(kernel_call(lanes, num_leapfrog, adaptation, tiling), arrived)
+    return interpret_call(kernel_call(lanes, num_leapfrog, adaptation, tiling=tiling), arrived)
 
 
 def rounded_moves(lanes, num_leapfrog, adaptation=None, rounded=None) -> Moves:

@@ -62,7 +62,7 @@ def compiled(noise: int, width: int, latent: int, energy: str, num_chains: int) 
     shapes |= {"step": (), "first_bias": (num_chains, width), "w1": (width, noise), "w2": (width, width)}
     shapes |= {"b2": (width,), "w3": (latent, width), "centre": (num_chains, latent), "precision": (latent,)}
     lanes = MoveInputs(**{name: jnp.zeros((1, *shape)) for name, shape in shapes.items()})
-    made = compile_call(kernel_call(lanes, 5, Adaptation(1, 0.01, 0.9), energy, None))
+    made = compile_call(kernel_call(lanes, 5, Adaptation(1, 0.01, 0.9), energy=energy))
     return made.metadata.shared, *counters(made)
 
 
@@ -73,7 +73,7 @@ def compiled_collapsed(noise: int, width: int) -> tuple[int, ...]:
     shapes |= {"origin": (9, width), "slope": (9, width), "gram": (width, width)}
     lanes = CollapsedInputs(**{name: jnp.zeros((1, *shape)) for name, shape in shapes.items()})
     tiling = CollapsedTiling()
-    made = compile_call(collapsed.kernel_call(lanes, 5, Adaptation(1, 0.01, 0.9), tiling))
+    made = compile_call(collapsed.kernel_call(lanes, 5, Adaptation(1, 0.01, 0.9), tiling=tiling))
     registers, spilled = usage(made)
     products = made.asm["ptx"].count("mma.sync")
     return tiling.num_warps, made.metadata.shared, registers, spilled, products, *counters(made)

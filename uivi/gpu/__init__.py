@@ -1,4 +1,7 @@
-"""Fused GPU kernels. Importing this package needs neither Triton nor a GPU."""
+"""Fused GPU kernels for HMC: all moves of all chains in one launch.
+
+`uivi.gpu.dispatch` decides when they run. Importing this package needs neither Triton nor a GPU.
+"""
 
 from uivi.gpu.collapsed import CollapsedTiling, collapsed_misfit, collapsed_moves
 from uivi.gpu.launch import is_available

@@ -1,4 +1,4 @@
-"""How the fused kernels are launched: all lanes at once, with programs that may wait for each other or not."""
+"""Launches of the fused kernels: all lanes in one launch, whose programs may wait for each other."""
 
 import importlib.util
 import itertools
@@ -15,23 +15,30 @@ from uivi.gpu.types import Adaptation, CollapsedInputs, MoveInputs, Moves
 
 Inputs = MoveInputs | CollapsedInputs
 Launch = Callable[[Any], Moves]
-"""Of inputs with a lane axis."""
+"""A launch takes inputs with a leading lane axis."""
 LOW_SCALE = 2048.0
-"""Of the weights' low pieces: `SCALE` of `triton_network`."""
+"""Factor of the low pieces of the weights. It must equal `SCALE` of `triton_network`."""
 NUM_PROCESSORS = 132
-"""Of an H100 or H200. Each holds one program at a time."""
+"""Streaming multiprocessors of an H100 or H200. Each holds one program at a time."""
 MOST_WAITING = NUM_PROCESSORS // 2
-"""Programs that may wait for each other: all of a lane must run at once, beside those of another launch."""
+"""Largest number of programs that may wait for each other.
+
+Programs of a lane that wait must all be on the chip at once, or they would wait for ever. Half of the chip
+leaves room for another launch that waits too, from a second process.
+"""
 
 
 class KernelCall(NamedTuple):
-    """A launch of a kernel: its arrays in order, its outputs, its grid and its constants.
-
-    The last output is for the kernel's own use, and must be zero before it.
+    """Everything that one launch of a kernel needs.
 
     Attributes:
+        arrays: inputs of the kernel, in order.
+        out_shape: shapes of its outputs, in order. The last output holds counters, which must start at zero.
+        grid: number of programs.
+        constants: compile-time constants of the kernel.
+        tiling: how the work is divided.
         program: imports the Triton function.
-        num_stages: of Triton's software pipelines.
+        num_stages: depth of Triton's software pipelines.
     """
 
     arrays: tuple[jax.Array, ...]
@@ -44,15 +51,16 @@ class KernelCall(NamedTuple):
 
 
 def is_available() -> bool:
-    """Whether this process can run `fused_moves`: a Hopper GPU (H100, H200), Triton and jax-triton."""
+    """Whether this process can run the kernels: it needs a Hopper GPU (H100, H200), Triton and jax-triton."""
     if jax.default_backend() != "gpu":
         return False
     has_packages = all(importlib.util.find_spec(name) for name in ("triton", "jax_triton"))
+    # Triton compiles for other GPUs as well, but the tilings assume Hopper's registers and shared memory.
     return has_packages and str(getattr(jax.devices()[0], "compute_capability", "")).startswith("9.")
 
 
 def over_lanes(launch: Launch) -> Launch:
-    """`launch` takes and returns arrays with a leading lane axis, to which `jax.vmap` now adds its lanes."""
+    """Makes `jax.vmap` of a launch one larger launch: the mapped axis is folded into the lane axis."""
 
     @custom_vmap
     def run(lanes):
@@ -60,6 +68,7 @@ def over_lanes(launch: Launch) -> Launch:
 
     @run.def_vmap
     def _fold(axis_size, is_batched, lanes):
+        # It calls `run` and not `launch`, so that a nested vmap folds again.
         def fold(array, batched):
             array = array if batched else jnp.broadcast_to(array[None], (axis_size, *array.shape))
             return array.reshape(-1, *array.shape[2:])
@@ -72,14 +81,20 @@ def over_lanes(launch: Launch) -> Launch:
 
 
 def check_types(inputs: Inputs) -> None:
-    """Raise unless all arrays are in float32."""
+    """Raises unless all arrays are float32."""
     for name, array in inputs._asdict().items():
         if array.dtype != jnp.float32:
             raise ValueError(f"expected `{name}` in float32, got {array.dtype}: cast it, or use plain HMC")
 
 
 def check_shapes(inputs: Inputs, others: dict[str, tuple[int, ...]], advice: str) -> None:
-    """Raise unless the arrays have the shapes that `momenta` and the width of b2 give, and the others these."""
+    """Raises unless the arrays have the right shapes.
+
+    Args:
+        inputs: arrays of one lane.
+        others: shapes of the arrays that only one kernel takes, and of b2, which gives the width.
+        advice: how to fix a wrong shape.
+    """
     (moves, chains, noise), (width,) = inputs.momenta.shape, others["b2"]
     shared = {
         "eps": (chains, noise),
@@ -94,7 +109,7 @@ def check_shapes(inputs: Inputs, others: dict[str, tuple[int, ...]], advice: str
 
 
 def shared_constants(lanes: Inputs, num_leapfrog: int, adaptation: Adaptation | None) -> dict[str, Any]:
-    """The sizes and the rule that every kernel takes."""
+    """Returns the constants that every kernel takes: sizes, and the rule of the step size."""
     _, num_moves, num_chains, noise_dim = lanes.momenta.shape
     adapted, rate, target = adaptation or Adaptation(0, 0.0, 1.0)
     sizes = {"N": num_chains, "T": num_moves, "L": num_leapfrog, "E": noise_dim, "H": lanes.b2.shape[-1]}
@@ -102,7 +117,7 @@ def shared_constants(lanes: Inputs, num_leapfrog: int, adaptation: Adaptation | 
 
 
 def outputs(lanes: Inputs, num_adapted: int) -> tuple[jax.ShapeDtypeStruct, ...]:
-    """What a launch returns: the `Moves` of all lanes, and the counters of their programs."""
+    """Returns the shapes of a launch's outputs: the `Moves` of all lanes, and counters for their programs."""
     num_lanes, num_moves = lanes.uniforms.shape[:2]
     positions = jax.ShapeDtypeStruct(lanes.momenta.shape, jnp.float32)
     scalars = jax.ShapeDtypeStruct(lanes.uniforms.shape, jnp.float32)
@@ -112,21 +127,28 @@ def outputs(lanes: Inputs, num_adapted: int) -> tuple[jax.ShapeDtypeStruct, ...]
 
 
 def float16_pieces(weight: Array) -> tuple[Array, Array]:
-    """Of weight = high + low / LOW_SCALE, to 22 bits; both are float16's, in float32."""
-    # XLA may drop a cast to float16 and back; it must keep this.
+    """Splits weight = high + low / LOW_SCALE, to 22 bits. Both pieces have float16 values, stored as float32.
+
+    Three float16 products of such pieces replace one float32 product on the tensor cores.
+    """
+    # XLA may remove a cast to float16 and back as if it were exact. It must keep `reduce_precision`.
     high = jax.lax.reduce_precision(weight, exponent_bits=5, mantissa_bits=10)
     return high, (weight - high) * LOW_SCALE
 
 
 def moves_of_lane(call: Callable[..., KernelCall], inputs: Inputs, adaptation: Adaptation | None) -> Moves:
-    """Of one lane; those that `jax.vmap` adds share the launches."""
+    """Makes the moves of one lane. Lanes that `jax.vmap` adds share its launches."""
     run = over_lanes(lambda lanes: launches(call, lanes, adaptation))
     moves = run(jax.tree.map(lambda array: array[None], inputs))
     return jax.tree.map(lambda array: array[0], moves)
 
 
 def launches(call: Callable[..., KernelCall], lanes: Inputs, adaptation: Adaptation | None) -> Moves:
-    """One launch, or one for each adapted move and one for the rest if a lane's programs must not wait."""
+    """Makes the moves of all lanes, in a single launch if the programs of a lane may wait for each other.
+
+    Otherwise every adapted move has its own launch, after which the step size is changed outside, and one more
+    launch makes the other moves.
+    """
     whole = call(lanes, adaptation)
     if not adaptation or whole.grid[0] // lanes.momenta.shape[0] <= MOST_WAITING:
         return launch(whole)
@@ -145,8 +167,13 @@ def launches(call: Callable[..., KernelCall], lanes: Inputs, adaptation: Adaptat
 
 
 def launch(call: KernelCall) -> Moves:
-    """One launch."""
-    import jax_triton  # pyright: ignore[reportMissingImports]
+    """Runs one launch."""
+    try:
+        import jax_triton  # pyright: ignore[reportMissingImports]
+    except ImportError as error:
+        raise ImportError(
+            f"expected jax-triton to be installed, but its import failed ({error}): pip install 'uivi[gpu]'"
+        ) from error
 
     outputs = jax_triton.triton_call(
         *call.arrays,
@@ -156,6 +183,7 @@ def launch(call: KernelCall) -> Moves:
         name="uivi_moves",
         num_warps=call.tiling.num_warps,
         num_stages=call.num_stages,
+        # Without adaptation no program reads the counters, and zeroing them would be a launch of its own.
         zeroed_outputs=(len(call.out_shape) - 1,) if call.constants["ADAPTED"] else (),
         **call.constants,
     )

@@ -1,9 +1,9 @@
 """The Triton program behind `collapsed_moves`. Importing this module needs Triton.
 
-As in `triton_moves`, tiles are (features, chains), and each of the G warps has its own features. But no weight
-is in shared memory: the host has put every 16 x 16 tile of every matrix into the order in which the threads of
-a warp hold a left factor of the tensor cores. So a tile is one read of 16 bytes a thread, out of L1 or L2, and
-some tiles stay in registers. Shared memory only passes activations between the warps.
+As in `triton_moves`, tiles have shape (features, chains), and each of the G warps has its own features. But no
+weight is in shared memory. The host has put every 16 x 16 tile of every matrix into the order in which the
+threads of a warp hold a left factor of a tensor core product. So a tile is one read of 16 bytes per thread,
+from L1 or L2, and some tiles stay in registers. Shared memory only passes activations between the warps.
 """
 
 from typing import no_type_check
@@ -17,19 +17,20 @@ from uivi.gpu.triton_network import SCALE, STEP, add_pairs, pieces, product, rel
 TILE = tl.constexpr(256)
 """Elements of a 16 x 16 tile."""
 NEVER = tl.constexpr(1 << 20)
-"""More leapfrogs than there are."""
+"""More than any number of leapfrog steps, so that `leapfrog // NEVER` is 0, which the compiler cannot know."""
 
 
 @triton.jit
 @no_type_check
 def packed(array, SIZE: tl.constexpr, G: tl.constexpr, BLOCKS: tl.constexpr, CACHE: tl.constexpr):
-    """BLOCKS tiles a warp, one below the other, as (G, 16 BLOCKS, 16).
+    """Reads BLOCKS tiles per warp, one below the other, as (G, 16 BLOCKS, 16).
 
-    Of thread 4 g + t: rows g and g + 8, columns 2 t, 2 t + 1 and these + 8. Written with the threads first, or
-    Triton would spread a warp over other dimensions, and the tile would pass through shared memory.
+    Thread 4 g + t has rows g and g + 8, and columns 2 t, 2 t + 1, 2 t + 8 and 2 t + 9. The index of the thread
+    comes first. Otherwise Triton would spread a warp over other dimensions, and the tile would pass through
+    shared memory.
 
-    Beyond the tiles of SIZE rows, it is the last of them again: a mask would cost an instruction for each
-    register that it may leave empty, a quarter of all.
+    Tiles beyond SIZE rows repeat the last tile, and their units are ignored later. A mask would cost an
+    instruction for each register that it may leave empty, a quarter of all instructions.
     """
     thread, group = tl.arange(0, 32)[:, None, None, None], tl.arange(0, G)[None, :, None, None]
     number = tl.minimum(group * BLOCKS + tl.arange(0, BLOCKS)[None, None, :, None], (SIZE + 15) // 16 - 1)
@@ -42,9 +43,9 @@ def packed(array, SIZE: tl.constexpr, G: tl.constexpr, BLOCKS: tl.constexpr, CAC
 @triton.jit
 @no_type_check
 def sums(array, chains, ROWS: tl.constexpr, G: tl.constexpr, BLOCKS: tl.constexpr):
-    """A (G, 16 BLOCKS, 8) of float32 in the order in which a warp holds the tensor cores' sums.
+    """Reads a (G, 16 BLOCKS, 8) of float32, in the order in which a warp holds sums of tensor core products.
 
-    Of thread 4 g + t: rows g and g + 8, columns 2 t and 2 t + 1; not read where these are not among the chains.
+    Thread 4 g + t has rows g and g + 8, and columns 2 t and 2 t + 1. Columns beyond the chains are not read.
     """
     thread, group = tl.arange(0, 32)[:, None, None, None], tl.arange(0, G)[None, :, None, None]
     number = group * BLOCKS + tl.arange(0, BLOCKS)[None, None, :, None]
@@ -65,7 +66,7 @@ def steps_of(
     BLOCKS: tl.constexpr,
     CACHE: tl.constexpr,
 ):
-    """The tuple of a packed matrix's steps of 16 columns from FIRST to LAST."""
+    """Reads the steps of 16 columns of a packed matrix from FIRST to LAST, as a tuple."""
     steps = ()
     for k in tl.static_range(FIRST, LAST):
         steps = steps + (packed(array + k * (G * BLOCKS * TILE), SIZE, G, BLOCKS, CACHE),)
@@ -86,28 +87,33 @@ def accurate(
     BLOCKS: tl.constexpr,
     CACHE: tl.constexpr,
 ):
-    """Start + weight x with float32's accuracy but for its last bits; `high` are steps, `low` an address."""
+    """Returns start + weight x, with float32's accuracy except for its last bits.
+
+    `high` is the tuple of steps of the weight's high piece, `low` the address of its low piece.
+    """
     x_high, x_low = pieces(x)
     high_steps, low_steps = unit_steps(x_high), unit_steps(x_low)
     whole, left, right = start, zeros, zeros
     for k in tl.static_range(NUM):
-        # Low pieces are read here: there are no registers to keep them in while the input is passed on.
+        # Low pieces are read here: no registers are left to keep them in while the input passes between warps.
         weight = packed(low + k * (G * BLOCKS * TILE), SIZE, G, BLOCKS, CACHE)
         whole = spread(high[k], high_steps[k], whole)
         left = spread(high[k], low_steps[k], left)
         right = spread(weight, high_steps[k], right)
+    # The two small products have their own sums: added to `whole` one by one, their last bits would be lost.
     return whole + (left + right) * (1.0 / SCALE)
 
 
 @triton.jit
 @no_type_check
 def values(x, place, squares):
-    """Of each chain: its log density, and half the sum of the squares, in one sum."""
+    """Returns the log density of each chain, and half the sum of its `squares`, by one reduction."""
     ROWS: tl.constexpr = x.shape[2]
     shape: tl.constexpr = (x.shape[0] * x.shape[1], ROWS)
     if place.shape[1] == x.shape[1]:
         rest = -0.5 * x * x + place
     else:
+        # `place` has 32 units per warp, x has 16 features per warp: add its halves first.
         pairs = tl.reshape(place, (place.shape[0], 2, x.shape[1], ROWS))
         rest = tl.sum(pairs, 1) - 0.5 * x * x
     value, squares = tl.reduce((tl.reshape(rest, shape), tl.reshape(squares, shape)), 0, add_pairs)
@@ -146,14 +152,15 @@ def collapsed_kernel(
     CACHE_LOW: tl.constexpr,
     G: tl.constexpr,
 ):
-    """T moves of ROWS chains of one lane.
+    """Makes T moves of ROWS chains of one lane.
 
-    The arrays are those of `CollapsedInputs` and `Moves` with a leading lane axis, but for two: `vectors` has
-    the biases, the origin and the slope / unscale in the order of `sums`, for each program; `halves` the
-    matrices' float16 pieces, the Gram matrix's divided by unscale², in the order of `packed`: high pieces of
-    w1, w2, gram, w2ᵀ, w1ᵀ, low pieces of w1, w2, gram. N, T, L leapfrogs, E and H are the true sizes; ADAPTED,
-    RATE and TARGET an `Adaptation`; `counters` as in `moves_kernel`. A warp has BLOCKS tiles of 16 units. For
-    the others see `CollapsedTiling`.
+    The arrays are the fields of `CollapsedInputs` and `Moves` with a leading lane axis, except for two.
+    `vectors` holds the biases, the origin and slope / unscale, for each program, in the order of `sums`.
+    `halves` holds the float16 pieces of the matrices in the order of `packed`: high pieces of w1, w2, gram, w2ᵀ
+    and w1ᵀ, then low pieces of w1, w2 and gram, where gram is divided by unscale². N, T, L (leapfrog steps), E
+    and H are the true sizes. ADAPTED, RATE and TARGET are the fields of an `Adaptation`, and `counters` is as
+    in `moves_kernel`. A warp has BLOCKS tiles of 16 units. The other constants are the fields of
+    `CollapsedTiling`.
     """
     U: tl.constexpr = 16 * BLOCKS
     WIDE: tl.constexpr = (H + STEP - 1) // STEP
@@ -189,13 +196,14 @@ def collapsed_kernel(
     force = tl.zeros((G, 16, ROWS), tl.float32)
     start = force
     state_mask = (chains < N) & (noise < E)
-    # Move -1 stays at the start (step and momentum 0), and so finds the force and the value there.
+    # Move -1 stays at the start, with step and momentum 0, and computes the force and the log density there. A
+    # separate computation before the loop would compile the whole network twice.
     for move in range(-1, T):
         is_move = move >= 0
         h = tl.where(is_move, step_size, 0.0)
         end, momentum, end_force, place = x, start, force, zeros
         for leapfrog in range(L if is_move else 1):
-            # Adds 0. Without it Triton would read all weights before the loop, and keep them in registers.
+            # Adds 0. Without it the compiler would read all weights before the loop and spill their registers.
             w1 = halves + leapfrog // NEVER * TILE
             w2 = w1 + SIZE1
             gram = w2 + SIZE2
@@ -207,7 +215,8 @@ def collapsed_kernel(
             momentum += 0.5 * h * end_force
             end += h * momentum
 
-            # The weights of a product do not wait for its input, so their reads begin before it is passed on.
+            # The weights of a product do not depend on its input, so their reads start before the input has
+            # passed between the warps.
             biases = vectors + leapfrog // NEVER * TILE
             first = sums(biases, here, ROWS, G, BLOCKS)
             weights = w1_held + steps_of(w1, HELD_FIRST, NARROW, H, G, BLOCKS, CACHE)
@@ -219,7 +228,11 @@ def collapsed_kernel(
             along = sums(biases + 3 * SIZE_SUMS, here, ROWS, G, BLOCKS)
             weights = steps_of(gram, 0, WIDE, H, G, BLOCKS, "")
             bent = scale * accurate(weights, gram_low, change, zeros, zeros, WIDE, H, G, BLOCKS, CACHE_LOW)
+            # Units beyond H may hold repeated weights, see `packed`, and must not count. In products the packed
+            # weights have zero columns for them.
             place = tl.where(units < H, scale * change * (along - 0.5 * bent), 0.0)
+            # The backward pass in float16: its values are divided by `scale`, and the force is multiplied by
+            # it.
             weights = steps_of(w2_back, 0, WIDE, H, G, BLOCKS, "")
             back = tl.where(second > 0, along - bent, 0.0)
             back = product(weights, unit_steps(back.to(tl.float16)), zeros, WIDE)
@@ -238,6 +251,7 @@ def collapsed_kernel(
         probability, accept, bad = decide(gain, end_value, uniform, moving)
         is_adapted = is_move & (move < ADAPTED)
         num_accepted = tl.sum((accept & moving).to(tl.int32), 0)
+        # Announce the result before the stores and wait for the other programs after them, to hide the wait.
         if ADAPTED > 0 and PROGRAMS > 1 and is_adapted:
             tl.atomic_add(arrivals + move, ARRIVED + num_accepted, sem="relaxed")
         x = tl.where(accept[None, None, :], end, x)

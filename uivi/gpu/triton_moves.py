@@ -61,13 +61,13 @@ def moves_kernel(
     G: tl.constexpr,
     ENERGY: tl.constexpr,
 ):
-    """T moves of ROWS chains of one lane.
+    """Makes T moves of ROWS chains of one lane.
 
-    The arrays are those of `MoveInputs` and `Moves` with a leading lane axis, and `halves` the float16 weights:
-    w2's high and low pieces, w1, w3. N, T, L leapfrogs, E, H and D are the true sizes, NOISE, WIDTH and LATENT
-    the padded ones of E, H and D. ADAPTED, RATE and TARGET are an `Adaptation`. HELD and RESIDENT say where w2
-    is: see `Tiling`. `counters` starts at 0: how many programs have started, then for each lane and adapted
-    move how many have made it.
+    The arrays are the fields of `MoveInputs` and `Moves` with a leading lane axis. `halves` holds the float16
+    weights: the high and the low piece of w2, then w1, then w3. N, T, L (leapfrog steps), E, H and D are the
+    true sizes; NOISE, WIDTH and LATENT are E, H and D padded to powers of two. ADAPTED, RATE and TARGET are the
+    fields of an `Adaptation`. HELD and RESIDENT place w2 on the chip, see `Tiling`. `counters` starts at 0: it
+    counts the programs that have started, then, for each lane and adapted move, those that have made the move.
     """
     PROGRAMS: tl.constexpr = (N + ROWS - 1) // ROWS
     lane, part = lane_and_part(counters, PROGRAMS, ADAPTED)
@@ -93,7 +93,8 @@ def moves_kernel(
     x = tile(eps + lane * N * E, chain[None, :], noise[:, None], N, E, E)
     goal = tile(centre + lane * N * D, chain[None, :], latent[:, None], N, D, D)
     weights = tl.load(precision + lane * D + latent, mask=latent < D, other=0.0)
-    # Keeps the backward pass in float16's range: it starts with at most |rest| / sigma.
+    # Keeps the backward pass within float16's range: scaled like this, it starts with at most |rest| / σ. The
+    # force is multiplied by `unscale` at the end, in float32.
     unscale = tl.sqrt(tl.max(weights, 0))
     weights = weights[:, None]
     second_bias = tl.load(b2 + lane * H + units, mask=units < H, other=0.0)
@@ -103,9 +104,9 @@ def moves_kernel(
     w3_high, w3_low = pieces(tile(w3, latent[None, :, None], units_last, D, H, H))
     w1_back = tile(halves + 2 * H * H, units_last, noise[None, :, None], H, E, E)
     w3_back = tile(halves + 2 * H * H + H * E, latent[None, None, :], units, D, H, H)
-    # Triton keeps in registers what has a use outside of the loop, and the rest in shared memory. So the HELD
-    # first steps of w2_high (8 registers a thread each) have one that makes zeros. They are read as one
-    # transposed tile, which costs one wait, not HELD.
+    # Triton keeps a tile in registers if it has a use outside the loop, otherwise in shared memory. So the
+    # first HELD steps of w2_high (8 registers per thread each) get a use that makes zeros, below. They are read
+    # as one transposed tile, which costs one wait instead of HELD.
     unit_middle = tl.arange(0, WIDTH)[None, :, None]
     w2_high = column_steps(tl.trans(tile(halves, units_last, unit_middle, H, H, H), (0, 2, 1)))[:HELD]
     w2_back = ()
@@ -120,24 +121,27 @@ def moves_kernel(
     zeros = tl.zeros((G, U, ROWS), tl.float32)
     for k in tl.static_range(HELD):
         zeros = spread(w2_high[k], tl.zeros((STEP, ROWS), tl.float16), zeros)
+    # The maximum depends on every product, so that none of them is removed as dead code. Its value is 0.
     zeros = tl.broadcast_to(tl.max(zeros), (G, U, ROWS))
 
     value = tl.zeros((ROWS,), tl.float32)
     force = tl.zeros((NOISE, ROWS), tl.float32)
     start = force
     state_mask = (chain[None, :] < N) & (noise[:, None] < E)
-    # Move -1 stays at the start (step and momentum 0), and so finds the force and the value there.
+    # Move -1 stays at the start, with step and momentum 0, and computes the force and the log density there. A
+    # separate computation before the loop would compile the whole network twice.
     for move in range(-1, T):
         is_move = move >= 0
         h = tl.where(is_move, step_size, 0.0)
         end, momentum, end_force, rest = x, start, force, goal
         for leapfrog in range(L if is_move else 1):
-            # The last forward pass is accurate, for the energy; the force there is that of its activations.
+            # The last forward pass is accurate, for the energy. The force there uses its activations.
             is_last = (leapfrog == L - 1) | (move < 0)
             momentum += 0.5 * h * end_force
             end += h * momentum
             end_high, end_low = pieces(end)
             first = spread(w1_high, end_high, bias)
+            # An accurate product adds the two products with low pieces, summed first because they are small.
             if is_last:
                 if ENERGY == "f16x3":
                     small = spread(w1_low, end_high, spread(w1_high, end_low, zeros))
@@ -165,13 +169,14 @@ def moves_kernel(
                     w3_full = tile(w3, latent[None, :, None], units_last, D, H, H)
                     parts = tl.dot(w3_full, relu(second), input_precision="tf32x3")
             rest = goal - sum_groups(parts)
+            # The backward pass: the residual through w3, w2 and w1, set to 0 where a ReLU is flat.
             back = spread(w3_back, (weights / unscale * rest).to(tl.float16), zeros)
             back = tl.where(second_high > 0, back, 0.0).to(tl.float16)
             back = product(w2_back, unit_steps(back), zeros, NUM)
             back = tl.where(first_high > 0, back, 0.0).to(tl.float16)
             end_force = sum_groups(tl.dot(w1_back, back)) * unscale - end
             momentum += 0.5 * h * end_force
-        # Read here, and not ahead: there is no register left to keep them in during the leapfrogs.
+        # Read here and not ahead: no register is left to keep them in during the leapfrog steps.
         moving = chain < tl.where(is_move, N, 0)
         state_at = move * N * E + chain[None, :] * E + noise[:, None]
         uniform = tl.load(uniforms + move * N + chain, mask=moving, other=0.0)
@@ -181,6 +186,7 @@ def moves_kernel(
         probability, accept, bad = decide(gain, end_value, uniform, moving)
         is_adapted = is_move & (move < ADAPTED)
         num_accepted = tl.sum((accept & moving).to(tl.int32), 0)
+        # Announce the result before the stores and wait for the other programs after them, to hide the wait.
         if ADAPTED > 0 and PROGRAMS > 1 and is_adapted:
             tl.atomic_add(arrivals + move, ARRIVED + num_accepted, sem="relaxed")
         x = tl.where(accept[None, :], end, x)

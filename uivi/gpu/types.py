@@ -1,4 +1,4 @@
-"""What goes into the moves of a lane and what comes out: one lane is one fit with its N chains.
+"""Inputs and outputs of the fused moves. One lane is one fit with its N chains.
 
 Letters: T moves, N chains, E noise dimension, H width of both hidden layers, D latent dimension.
 """
@@ -11,14 +11,14 @@ from uivi._types import Scalar
 
 
 class Adaptation(NamedTuple):
-    """After each of the first moves: step *= 1 + rate (a - target) / target.
+    """Changes the step size after each of the first moves: step *= 1 + rate (a - target) / target.
 
-    a is the share of the lane's chains that accepted the move.
+    Here a is the share of the lane's chains that accepted the move.
 
     Attributes:
-        num_moves: how many moves the step changes after.
-        rate: relative change.
-        target: acceptance that leaves the step as it is.
+        num_moves: number of moves with a change after them.
+        rate: relative size of a change.
+        target: share of accepting chains that leaves the step size as it is.
     """
 
     num_moves: int
@@ -26,28 +26,27 @@ class Adaptation(NamedTuple):
     target: float
 
     def after(self, step: Scalar, accepted: Scalar) -> Scalar:
-        """The step size after a move that this share of the chains accepted."""
+        """Returns the step size after a move that the share `accepted` of the chains accepted."""
         return step * (1 + self.rate * (accepted - self.target) / self.target)
 
 
 class MoveInputs(NamedTuple):
     """The chains of one lane, their randomness, and the log density that they explore.
 
-    With r = centre - w3 relu(w2 relu(w1 ε + first_bias) + b2) the log density is
-    -½ Σ precision r² - ½ |ε|²: that of q(ε|z) for a `Gaussian` conditional whose network has two hidden
-    ReLU layers, up to a constant.
+    With r = centre - w3 relu(w2 relu(w1 ε + first_bias) + b2) the log density is -½ Σ precision r² - ½ |ε|². Up
+    to a constant this is log q(ε|z) of a `Gaussian` conditional whose network has two hidden ReLU layers.
 
     Attributes:
-        eps: where the chains start.
-        momenta: standard normal.
-        uniforms: uniform on [0, 1).
-        step: the leapfrog's step size in the first move.
-        first_bias: the first layer's bias plus the context's part.
-        w1: first layer.
-        w2: second layer.
-        b2: its bias.
-        w3: output layer.
-        centre: z minus the output layer's bias.
+        eps: start of each chain.
+        momenta: standard normal draws.
+        uniforms: uniform draws on [0, 1).
+        step: leapfrog step size of the first move.
+        first_bias: bias of the first layer, with the context folded in.
+        w1: weights of the first layer.
+        w2: weights of the second layer.
+        b2: bias of the second layer.
+        w3: weights of the output layer.
+        centre: z minus the bias of the output layer.
         precision: 1/σ².
     """
 
@@ -67,21 +66,21 @@ class MoveInputs(NamedTuple):
 class CollapsedInputs(NamedTuple):
     """The chains of one lane, their randomness, and a log density that is quadratic in the features.
 
-    With δ = relu(w2 relu(w1 ε + first_bias) + b2) - origin the log density is slope·δ - ½ δ·(gram δ) - ½ |ε|²:
-    that of `MoveInputs` with many latent dimensions, up to a constant.
+    With δ = relu(w2 relu(w1 ε + first_bias) + b2) - origin the log density is slope·δ - ½ δ·(gram δ) - ½ |ε|².
+    Up to a constant this is the log density of `MoveInputs`, whatever the number of latent dimensions.
 
     Attributes:
-        eps: where the chains start.
-        momenta: standard normal.
-        uniforms: uniform on [0, 1).
-        step: the leapfrog's step size in the first move.
-        first_bias: the first layer's bias plus the context's part.
-        w1: first layer.
-        w2: second layer.
-        b2: its bias.
-        origin: features from which the changes δ are counted.
-        slope: the log density's derivative there.
-        gram: minus its second derivative.
+        eps: start of each chain.
+        momenta: standard normal draws.
+        uniforms: uniform draws on [0, 1).
+        step: leapfrog step size of the first move.
+        first_bias: bias of the first layer, with the context folded in.
+        w1: weights of the first layer.
+        w2: weights of the second layer.
+        b2: bias of the second layer.
+        origin: features at δ = 0, usually at the start of the chain, so that nothing large cancels.
+        slope: gradient of the log density in the features, at the origin.
+        gram: minus the Hessian in the features.
     """
 
     eps: Float[Array, "N E"]
@@ -98,14 +97,14 @@ class CollapsedInputs(NamedTuple):
 
 
 class Moves(NamedTuple):
-    """What each move did.
+    """Results of T moves.
 
     Attributes:
-        eps: the chains after the move.
+        eps: positions of the chains after each move.
         probability: Metropolis acceptance probability.
-        accepted: 1 or 0.
-        bad: 1 where the log density at the trajectory's end was not finite (the move is then rejected).
-        step: the step size after the move.
+        accepted: 1 where the move was accepted, 0 where not.
+        bad: 1 where the log density at the end of the trajectory was not finite, so that the move was rejected.
+        step: step size after each move.
     """
 
     eps: Float[Array, "T N E"]
