@@ -19,7 +19,7 @@ def test_list(local, install):
     assert result.exit_code == 0
     for name in MAKERS:
         assert name in result.stdout
-    assert "not here" in result.stdout
+    assert "not found" in result.stdout
 
 
 def test_get_prints_the_path_and_downloads_once(cache, serve, server):

@@ -161,7 +161,7 @@ def test_full_disk_while_writing(cache, serve, monkeypatch):
             super().write(content[: len(content) // 2])
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("pathlib.Path.open", lambda path, mode: Full(path, mode))
+    monkeypatch.setattr(os, "fdopen", Full)
     with pytest.raises(DataError, match="No space left on device"):
         datasets.load("waveform")
     assert files_in(cache) == []

@@ -182,7 +182,7 @@ def without_test_x(name, arrays) -> bytes:
 def test_file_without_one_array(name, local, install):
     made = install(name, directory=local)
     (local / next(iter(made.files))).write_bytes(without_test_x(name, made.arrays))
-    with pytest.raises(DataError, match="it lacks test.x"):
+    with pytest.raises(DataError, match="but test.x is missing"):
         datasets.load(name)
 
 

@@ -1,4 +1,4 @@
-"""The report reads results of every kind, with gaps, and says which side each bound is on."""
+"""The report reads results of every kind, also with gaps, and names the side of every bound."""
 
 import base64
 import html
@@ -14,6 +14,7 @@ from uivi.paper import DEVIATIONS, report, results
 from uivi.paper.report import plots
 from uivi.paper.report.sections import SECTIONS
 from uivi.paper.vae import section as vae
+from uivi.paper.vae import table2
 
 ROWS = 6
 TITLES = {kind: section.title for kind, section in SECTIONS.items()}
@@ -31,7 +32,7 @@ SHARED = """{
 
 
 def result(kind, experiment, preset, method, seeds, columns=(), **changes):
-    """What all kinds share; the monitors looked at every second row."""
+    """Returns what all kinds share; the monitors recorded every second row."""
     made = json.loads(SHARED)
     made["config"] |= {"kind": kind, "experiment": experiment, "preset": preset, "method": method}
     made["config"] |= {"seeds": list(range(len(seeds)))}
@@ -159,7 +160,7 @@ def test_a_difference_from_table_2_is_flagged(ours, flagged, write):
     page = write(run)
     text = f"{ours + 94.09:.2f}".replace("-", "−")
     assert (f"<td class='flag'>{text}</td>" in page) is flagged
-    assert vae.difference(run) == pytest.approx(ours + 94.09)
+    assert table2.difference(run) == pytest.approx(ours + 94.09)
 
 
 @pytest.mark.parametrize(("paper", "flags"), [(-96.54, 0), (-95.0, 1)])
@@ -182,7 +183,7 @@ def test_the_reference_is_drawn_only_for_the_same_images():
 
 
 def without_values(value):
-    """Null instead of every number of the evaluation."""
+    """Replaces every number of the evaluation by None."""
     if isinstance(value, dict):
         return {name: without_values(part) for name, part in value.items()}
     return [without_values(part) for part in value] if isinstance(value, list) else None
@@ -256,7 +257,7 @@ def test_one_line(kind, text):
 
 def test_results_come_in_the_order_of_the_paper(tmp_path, write):
     write(iterations("hmc-20"), iterations("hmc-5"), autoencoder(), logreg("default"), logreg(), toy())
-    found = [results.name(one) for one in report.load_results(tmp_path)]
+    found = [results.run_name(one) for one in report.load_results(tmp_path)]
     regressions = ["logreg-mnist paper-uivi", "logreg-mnist default-uivi"]
     numbers = ["logreg-iterations paper-hmc-5", "logreg-iterations paper-hmc-20"]
     assert found == ["banana default-uivi", *regressions, *numbers, "vae-mnist paper-uivi"]
@@ -284,8 +285,8 @@ def test_rolling_mean_and_limits():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"half": ', "is not a whole result .* delete it and run again"),
-        ('{"config": {"experiment": "banana"}}', "written by another version of uivi"),
+        ('{"half": ', "expected a complete result in .* delete it and run again"),
+        ('{"config": {"experiment": "banana"}}', "expected a result of this version of uivi"),
         (json.dumps(logreg(kind="lgreg")), "unknown kind of experiment 'lgreg': did you mean 'logreg'"),
     ],
 )

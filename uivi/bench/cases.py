@@ -1,4 +1,4 @@
-"""What is timed: problems of the paper's sizes, and the methods on each; on random data."""
+"""The cases that are timed: every method on problems of the paper's sizes, with random data."""
 
 import dataclasses
 import functools
@@ -18,21 +18,22 @@ from uivi.targets import AbstractTarget, Banana, BernoulliVAE, Rows, SoftmaxRegr
 from uivi.training.update import FitState, Method, initial_state
 
 STEPS = 100_000
+"""Length of the learning-rate schedules. Cases never run that long."""
 NUM_ROWS, NUM_CLASSES, PIXELS = 10_000, 10, 784
 NOT_FUSED = "not fused"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Case:
     """One method on one problem.
 
     Attributes:
         problem: banana, logreg or vae.
-        method: for people.
-        family: from a key and the size of z.
-        estimator: of the gradient.
-        optimizer: from a number of updates.
-        updates: of one timed call.
+        method: human-readable name.
+        family: builds the family from a key and the size of z.
+        estimator: gradient estimator.
+        optimizer: builds the optimiser from the number of updates.
+        updates: number of updates in one timed call.
     """
 
     problem: str
@@ -43,7 +44,7 @@ class Case:
     updates: int
 
     def start(self, precision: str | None) -> tuple[Method, FitState]:
-        """The method and its first state."""
+        """Returns the method and its initial state."""
         family_key, run_key = jax.random.split(jax.random.key(0))
         method = Method(self.estimator, self.optimizer(STEPS), precision)
         target = PROBLEMS[self.problem]()
@@ -70,33 +71,57 @@ PROBLEMS: dict[str, Callable[[], AbstractTarget]] = {
 
 
 def plain(estimator: AbstractEstimator) -> AbstractEstimator:
-    """The same estimator, its chain without the fused kernel."""
+    """Returns the same estimator, whose chain does not use the fused kernel."""
     if not isinstance(estimator, UIVI) or not isinstance(estimator.sampler, HMC):
         return estimator
     return UIVI(estimator.num_draws, dataclasses.replace(estimator.sampler, is_fused=False))
 
 
-_banana = functools.partial(Case, "banana", optimizer=presets.paper_optimizer, updates=1_000)
-_regression = functools.partial(Case, "logreg", optimizer=presets.paper_optimizer, updates=20)
-_autoencoder = functools.partial(Case, "vae", optimizer=vae.paper_optimizer, updates=20)
+_banana = functools.partial(
+    Case,
+    problem="banana",
+    family=presets.paper_family,
+    optimizer=presets.paper_optimizer,
+    updates=1_000,
+)
+_regression = functools.partial(
+    Case,
+    problem="logreg",
+    family=regression.paper_family,
+    optimizer=presets.paper_optimizer,
+    updates=20,
+)
+_autoencoder = functools.partial(
+    Case, problem="vae", family=vae.paper_family, optimizer=vae.paper_optimizer, updates=20
+)
 
-_ALL = (
-    _banana("uivi, paper's chain", presets.paper_family, presets.paper_uivi()),
-    _banana("uivi, default", presets.default_family, presets.default_uivi(), updates=100),
-    _banana("sivi, L = 100", presets.paper_family, SIVI(1, 100)),
-    _regression("uivi, paper's chain", regression.paper_family, regression.paper_uivi()),
-    _regression(f"uivi, paper's chain, {NOT_FUSED}", regression.paper_family, plain(regression.paper_uivi())),
-    _regression("uivi, default", regression.default_family, regression.default_uivi()),
-    _regression("sivi, L = 200", regression.paper_family, regression.paper_sivi()),
-    _regression("explicit", regression.default_explicit_family, Explicit(1)),
-    _autoencoder("uivi, paper's chain", vae.paper_family, vae.paper_uivi()),
-    _autoencoder(f"uivi, paper's chain, {NOT_FUSED}", vae.paper_family, plain(vae.paper_uivi())),
-    _autoencoder("uivi, default", vae.default_family, vae.default_uivi(), optimizer=vae.default_optimizer),
-    _autoencoder("sivi, L = 100", vae.paper_family, vae.paper_sivi()),
-    _autoencoder("explicit", vae.paper_explicit_family, vae.paper_explicit()),
+CASES = (
+    _banana(method="uivi, paper's chain", estimator=presets.paper_uivi()),
+    _banana(
+        method="uivi, default",
+        family=presets.default_family,
+        estimator=presets.default_uivi(),
+        updates=100,
+    ),
+    _banana(method="sivi, L = 100", estimator=SIVI(num_draws=1, num_mixing=100)),
+    _regression(method="uivi, paper's chain", estimator=regression.paper_uivi()),
+    _regression(method=f"uivi, paper's chain, {NOT_FUSED}", estimator=plain(regression.paper_uivi())),
+    _regression(method="uivi, default", family=regression.default_family, estimator=regression.default_uivi()),
+    _regression(method="sivi, L = 200", estimator=regression.paper_sivi()),
+    _regression(method="explicit", family=regression.default_explicit_family, estimator=Explicit(1)),
+    _autoencoder(method="uivi, paper's chain", estimator=vae.paper_uivi()),
+    _autoencoder(method=f"uivi, paper's chain, {NOT_FUSED}", estimator=plain(vae.paper_uivi())),
+    _autoencoder(
+        method="uivi, default",
+        family=vae.default_family,
+        estimator=vae.default_uivi(),
+        optimizer=vae.default_optimizer,
+    ),
+    _autoencoder(method="sivi, L = 100", estimator=vae.paper_sivi()),
+    _autoencoder(method="explicit", family=vae.paper_explicit_family, estimator=vae.paper_explicit()),
 )
 
 
-def cases() -> list[Case]:
-    """Those that differ on this device."""
-    return [case for case in _ALL if gpu.is_available() or NOT_FUSED not in case.method]
+def available_cases() -> list[Case]:
+    """Returns the cases of this device. Without fused kernels, both forms of a chain are the same case."""
+    return [case for case in CASES if gpu.is_available() or NOT_FUSED not in case.method]

@@ -1,4 +1,4 @@
-"""The roofline of the updates, the sweeps and the race in one picture."""
+"""The figure of the benchmark: the roofline of the updates, the sweeps and the race."""
 
 import io
 from typing import Any
@@ -11,8 +11,8 @@ COLORS = {"banana": "#1f5fa8", "logreg": "#b2182b", "vae": "#4d9221"}
 MARKS = "o^svDP"
 
 
-def figure(found: dict[str, Any]) -> bytes:
-    """PNG bytes."""
+def draw_figure(found: dict[str, Any]) -> bytes:
+    """Draws the content of `bench.json` and returns PNG bytes."""
     picture = Figure(figsize=(12, 7.5), layout="constrained")
     axes = picture.subplots(2, 3)
     _roofline(axes[0, 0], found)
@@ -38,7 +38,7 @@ LABELS = {
 
 def _roofline(axes: Any, found: dict[str, Any]) -> None:
     rates = found["rates"]
-    intensity = np.logspace(-1, 9, 100)  # room for the legend, right of all updates
+    intensity = np.logspace(-1, 9, 100)  # far beyond all updates, to leave room for the legend
     for name, style in (("large", "-"), ("small", "--")):
         roof = np.minimum(rates[name], rates["copy"] * intensity)
         axes.plot(intensity, roof / 1e9, style, color="black", label=f"{name} products, copies")
@@ -47,9 +47,9 @@ def _roofline(axes: Any, found: dict[str, Any]) -> None:
         for row, mark in zip(rows, MARKS, strict=False):
             place = (row["flop_per_byte"], row["gflop_per_second"])
             axes.plot(*place, mark, color=color, label=f"{problem}: {row['method']}")
-    axes.set(xlabel="FLOP a byte of state moved", ylabel="GFLOP/s")
+    axes.set(xlabel="FLOP per byte of state moved", ylabel="GFLOP/s")
     _logarithmic(axes)
-    axes.set_title("updates under the roofs")
+    axes.set_title("updates under the rooflines")
     axes.legend(fontsize=5, loc="lower right", framealpha=0.5)
 
 
@@ -58,7 +58,7 @@ def _sweep(axes: Any, rows: list[dict[str, Any]], name: str, label: str) -> None
         return
     sizes = [row[name] for row in rows]
     axes.plot(sizes, [row["ms"] for row in rows], "o-", color="#555555", label="update")
-    axes.plot(sizes, [row["chain_ms"] for row in rows], "o-", color="#1f5fa8", label="ten moves of its chain")
+    axes.plot(sizes, [row["chain_ms"] for row in rows], "o-", color="#1f5fa8", label="ten moves of the chain")
     axes.set(xlabel=label, ylabel="ms")
     _logarithmic(axes)
     axes.set_title(f"cost by {label.partition(' (')[0]}")
@@ -71,7 +71,7 @@ def _sweep(axes: Any, rows: list[dict[str, Any]], name: str, label: str) -> None
 
 
 def _short(size: int) -> str:
-    """A whole number as people write it on an axis."""
+    """Formats a size for an axis: large powers of ten as powers."""
     power = len(str(size)) - 1
     return f"$10^{power}$" if size == 10**power and power > 2 else str(size)
 
@@ -105,7 +105,7 @@ def _legend(axes: Any, size: int) -> None:
 
 
 def _logarithmic(axes: Any) -> None:
-    """Logarithmic axes, unless there is nothing to show (a part that was not measured, a goal not reached)."""
+    """Makes the axes logarithmic, unless they show nothing positive, which Matplotlib would warn about."""
     data = [line.get_xydata() for line in axes.lines]
     shown = np.concatenate(data) if data else np.zeros((0, 2))
     if np.any(np.all(shown > 0, 1)):

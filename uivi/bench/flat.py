@@ -1,8 +1,8 @@
-"""The paper's banana update without any abstraction, to compare the library with.
+"""The paper's update of the banana written without abstractions, as a yardstick for the library.
 
-Bare arrays, backpropagation written by hand, one batched random call where the library maps over keys: S chains
-of 10 HMC moves with 5 leapfrogs, the paper's estimator and RMSProp on a 3-50-50-2 network, many updates in one
-compiled call. Only the ratio inside one process means anything on a shared machine.
+It uses bare arrays, backpropagation by hand, and one batched random call where the library maps over keys. The
+update has S chains of 10 HMC moves with 5 leapfrogs, the paper's estimator, and RMSProp on a 3-50-50-2 network.
+Many updates run in one compiled call. On a shared machine only the ratio within one process is meaningful.
 """
 
 import statistics
@@ -26,14 +26,14 @@ LOG_2PI = float(jnp.log(2 * jnp.pi))
 
 
 def forward(p: dict[str, Array], eps: Array):
-    """Mean of q(z|ε) for a batch, with what backpropagation needs."""
+    """Returns the mean of q(z|ε) for a batch, and both hidden layers for backpropagation."""
     a = jax.nn.relu(eps @ p["w1"].T + p["b1"])
     b = jax.nn.relu(a @ p["w2"].T + p["b2"])
     return b @ p["w3"].T + p["b3"], a, b
 
 
 def reverse_density(p: dict[str, Array], z: Array, eps: Array):
-    """Log q(z|ε) + log q(ε) and its gradient in ε, by hand."""
+    """Returns log q(z|ε) + log q(ε) and its gradient in ε."""
     mu, a, b = forward(p, eps)
     residual = (z - mu) / p["scale"]
     value = -0.5 * jnp.sum(residual**2, -1) - jnp.sum(jnp.log(p["scale"])) - LOG_2PI
@@ -44,7 +44,7 @@ def reverse_density(p: dict[str, Array], z: Array, eps: Array):
 
 
 def chain(p: dict[str, Array], key: Key, z: Array, eps: Array, step: Array):
-    """The paper's chain for all draws at once; mean of μ(ε′) over the kept ones."""
+    """Runs the paper's chain for all draws at once. Returns the kept ε′ and the adapted step size."""
     value, gradient = reverse_density(p, z, eps)
 
     def move(carry, xs):
@@ -68,6 +68,7 @@ def chain(p: dict[str, Array], key: Key, z: Array, eps: Array, step: Array):
         eps = jnp.where(accept[:, None], new, eps)
         gradient = jnp.where(accept[:, None], new_gradient, gradient)
         value = jnp.where(accept, new_value, value)
+        # The authors' rule: towards an acceptance rate of 0.9, during burn-in only.
         adapted = step * (1 + 0.01 * (jnp.mean(accept.astype(jnp.float32)) - 0.9) / 0.9)
         return (eps, value, gradient, jnp.where(is_burnin, adapted, step)), eps
 
@@ -78,7 +79,7 @@ def chain(p: dict[str, Array], key: Key, z: Array, eps: Array, step: Array):
 
 
 def flat_update(carry: tuple, number: Array, num_draws: int):
-    """One update of the reference."""
+    """Makes one update."""
     p, squares, step, key = carry
     eps_key, noise_key, chain_key = jax.random.split(jax.random.fold_in(key, number), 3)
     eps = jax.random.normal(eps_key, (num_draws, 3))
@@ -88,6 +89,7 @@ def flat_update(carry: tuple, number: Array, num_draws: int):
     kept, step = chain(p, chain_key, z, eps, step)
     mean_mu = jnp.mean(forward(p, kept)[0], 0)
     score = -(z - mean_mu) / p["scale"] ** 2
+    # The banana is a Gaussian with correlation 0.9 in (z1, z2 + z1² + 1); 0.19 is 1 - 0.9².
     x, y = z[:, 0], z[:, 1] + z[:, 0] ** 2 + 1
     dx, dy = (x - 0.9 * y) / 0.19, (y - 0.9 * x) / 0.19
     model = jnp.stack([-dx - 2 * dy * x, -dy], -1)
@@ -106,7 +108,7 @@ def flat_update(carry: tuple, number: Array, num_draws: int):
 
 
 def flat_program(num_draws: int, key: Key) -> Callable[[int], Any]:
-    """The reference as a function of a number of updates."""
+    """Returns a function that makes a number of updates without the library."""
     family = presets.paper_family(key, 2)
     assert isinstance(family.conditional, Gaussian)
     one, two, three = family.conditional.net.layers
@@ -119,7 +121,7 @@ def flat_program(num_draws: int, key: Key) -> Callable[[int], Any]:
 
 
 def library_program(num_draws: int, key: Key) -> Callable[[int], None]:
-    """The library as a function of a number of updates."""
+    """Returns a function that makes a number of updates with the library."""
     method = Method(UIVI(num_draws, presets.paper_uivi().sampler), presets.paper_optimizer(1))
     holder = [initial_state(key, method, presets.paper_family(key, 2), Banana())]
 
@@ -130,7 +132,10 @@ def library_program(num_draws: int, key: Key) -> Callable[[int], None]:
 
 
 def compare(num_draws: int, num_updates: int, repeats: int = 5) -> dict[str, Any]:
-    """Median milliseconds per update of both, interleaved, and their ratio."""
+    """Returns the median milliseconds per update of both programs and their ratio.
+
+    The timed calls alternate, so that a change in the load of the machine affects both.
+    """
     key = jax.random.key(0)
     programs = {"flat": flat_program(num_draws, key), "library": library_program(num_draws, key)}
     for program in programs.values():

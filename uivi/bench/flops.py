@@ -1,4 +1,4 @@
-"""Floating-point operations of matrix products in a program, counted from its jaxpr."""
+"""Counts the floating-point operations of matrix products in a program, from its jaxpr."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -9,9 +9,9 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 
 
 def count_products(function: Callable, *args: Any) -> int:
-    """2 m n k of every matrix product that a call of `function` does.
+    """Returns the sum of 2 m n k over the matrix products in one call of `function`.
 
-    Loops count as often as they run; a loop whose number of turns is not known counts once.
+    The body of a loop counts once per turn, or once in all if the number of turns is unknown.
     """
     return _count(jax.make_jaxpr(function)(*args).jaxpr)
 

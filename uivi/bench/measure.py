@@ -1,4 +1,4 @@
-"""Times on this device: of calls, of updates with their parts, and of plain matrix products."""
+"""Measures times on this device: of calls, of updates and their chains, and of plain matrix products."""
 
 import dataclasses
 import statistics
@@ -24,13 +24,13 @@ from uivi.training.update import FitState, Method, lowered_updates, one_update, 
 
 REPEATS = 3
 LEAST, MOST_UPDATES = 0.1, 2_000
-"""Seconds of a timed call of updates, unless that takes too many of them."""
+"""Shortest timed call in seconds, and the largest number of updates that it may take."""
 SMALL, LARGE = (100, 200, 200), (2_048, 2_048, 2_048)
-"""Shapes m, k, n of the products that give the machine's rates: those of the paper's VAE, and a large one."""
+"""Shapes (m, k, n) of the products that give the device's rates: one of the paper's VAE, and a large one."""
 
 
 def seconds(call: Callable[[], Any], repeats: int = REPEATS) -> float:
-    """Median time of a call that waits for its result."""
+    """Returns the median time of a call. The call must wait for its result."""
     times = []
     for _ in range(repeats):
         began = time.perf_counter()
@@ -40,7 +40,7 @@ def seconds(call: Callable[[], Any], repeats: int = REPEATS) -> float:
 
 
 def product_rate(shape: tuple[int, int, int], precision: str | None) -> float:
-    """FLOP/s of a chain of dependent products of this shape, each with an activation in between."""
+    """Returns the FLOP/s of a chain of dependent products of this shape, with an activation after each."""
     rows, inner, columns = shape
     turns = max(10, int(2e9 / (2 * rows * inner * columns)))
     x, weight = jnp.ones((rows, inner)), jnp.full((inner, columns), 1 / inner)
@@ -55,15 +55,15 @@ def product_rate(shape: tuple[int, int, int], precision: str | None) -> float:
 
 
 class Stay(AbstractPerDrawSampler):
-    """No chain at all: ε′ = ε. What an update costs beside its chain (and a wrong gradient)."""
+    """No chain: ε′ = ε. The gradient is wrong, but the update takes all its time except the chain's."""
 
     def init(self, key: Key, family: SemiImplicit) -> tuple:
-        """No state."""
+        """Returns an empty state."""
         del key, family
         return ()
 
     def kernel(self, key: Key, family: SemiImplicit, draw: Draw, context: Array | None, state: tuple):
-        """The start, with weight one."""
+        """Returns the starting point with weight one."""
         del key, family, context
         unknown = jnp.full((), jnp.nan)
         weights = uniform_log_weights(1, draw.eps.dtype)
@@ -74,7 +74,7 @@ class Stay(AbstractPerDrawSampler):
         )
 
     def adapt(self, state: tuple, draws: Draw, contexts: Array | None, memos: tuple) -> tuple:
-        """Nothing to adapt."""
+        """Returns the state unchanged."""
         del draws, contexts, memos
         return state
 
@@ -85,7 +85,13 @@ class Stay(AbstractPerDrawSampler):
 
 
 class Timing(NamedTuple):
-    """Of one method: seconds to compile, seconds of an update, and the state at the end."""
+    """Times of one method.
+
+    Attributes:
+        compiled: seconds of the first call, which compiles.
+        update: seconds of one update.
+        state: state after the last update.
+    """
 
     compiled: float
     update: float
@@ -93,7 +99,10 @@ class Timing(NamedTuple):
 
 
 def timing(method: Method, state: FitState, updates: int, repeats: int = REPEATS) -> Timing:
-    """Time calls of `updates` updates, or of as many as take `LEAST`: starting a call takes time as well."""
+    """Times calls of `updates` updates, or of more, so that a call takes `LEAST` seconds.
+
+    A call has a fixed cost, which would count in a short one.
+    """
     began = time.perf_counter()
     holder = [run_updates(method, state, 1)[0]]
     compiled = time.perf_counter() - began
@@ -107,8 +116,8 @@ def timing(method: Method, state: FitState, updates: int, repeats: int = REPEATS
     return Timing(compiled, seconds(lambda: call(updates), repeats) / updates, holder[0])
 
 
-def measure(case: Case, precision: str | None = None) -> dict[str, Any]:
-    """One row of the table."""
+def measure_case(case: Case, precision: str | None = None) -> dict[str, Any]:
+    """Returns one row of the table of updates."""
     method, state = case.start(precision)
     work = _products_of_update(method, state)
     whole = timing(method, state, case.updates)
@@ -130,10 +139,10 @@ def measure(case: Case, precision: str | None = None) -> dict[str, Any]:
 
 
 def side_by_side(case: Case, lanes: int, precision: str | None = None) -> dict[str, Any]:
-    """The time of an update of `lanes` fits in one program."""
+    """Returns the time of an update of `lanes` fits in one program."""
     method, state = case.start(precision)
     state = state if lanes == 1 else stack_states([state] * lanes)
-    found = timing(method, state, case.updates, 3)
+    found = timing(method, state, case.updates)
     return {
         "problem": case.problem,
         "method": case.method,
@@ -144,7 +153,7 @@ def side_by_side(case: Case, lanes: int, precision: str | None = None) -> dict[s
 
 
 def _seconds_of_chain(case: Case, precision: str | None, whole: float) -> float | None:
-    """What an update saves when its chain stays at its start; None for a method without a chain."""
+    """Returns what an update saves if its chain stays at its start, or None for a method without a chain."""
     if not isinstance(case.estimator, UIVI):
         return None
     still = dataclasses.replace(case, estimator=UIVI(case.estimator.num_draws, Stay()))
@@ -152,7 +161,7 @@ def _seconds_of_chain(case: Case, precision: str | None, whole: float) -> float 
 
 
 def _gradients(case: Case, state: FitState) -> int:
-    """Of the reverse density in ε, by all chains of an update."""
+    """Returns the number of gradients of the reverse density that all chains of an update take."""
     estimator = case.estimator
     if not isinstance(estimator, UIVI) or not isinstance(estimator.sampler, HMC):
         return 0
@@ -162,19 +171,19 @@ def _gradients(case: Case, state: FitState) -> int:
 
 
 def _products_of_update(method: Method, state: FitState) -> int:
-    """Of the plain form: a fused kernel does the same products where they cannot be counted."""
+    """Counts the products of the plain form: a fused kernel does the same ones, but they cannot be counted."""
     step, arrays = _one_update(Method(plain(method.estimator), method.optimizer), state)
     return count_products(step, arrays)
 
 
 def _temporary_bytes(method: Method, state: FitState) -> float:
-    """What the compiled updates need beside their state. After `timing`, JAX's cache on disk has them."""
+    """Returns the memory that the compiled updates need beside their state."""
     found = lowered_updates(method, state).compile().memory_analysis()
     return float(found.temp_size_in_bytes) if found else float("nan")
 
 
 def _state_bytes(state: FitState) -> int:
-    """What an update must read and write: parameters, optimiser, sampler."""
+    """Returns the bytes that an update must read and write: parameters, optimiser and sampler."""
     changing = jax.tree.leaves(trained(state))
     return sum(array.nbytes for array in changing)
 

@@ -1,5 +1,6 @@
-"""The whole benchmark of this device: JSON, a figure, a table."""
+"""Runs the benchmark of this device, part by part, and writes JSON and a figure."""
 
+import dataclasses
 import functools
 import json
 import pathlib
@@ -12,38 +13,57 @@ import jax.numpy as jnp
 
 import uivi
 from uivi import _checks
-from uivi.bench.cases import cases
-from uivi.bench.figure import figure
+from uivi.bench.cases import available_cases
+from uivi.bench.figure import draw_figure
 from uivi.bench.flat import compare
-from uivi.bench.measure import LARGE, SMALL, measure, product_rate, seconds, side_by_side
+from uivi.bench.measure import LARGE, SMALL, measure_case, product_rate, seconds, side_by_side
 from uivi.bench.quality import RACERS, race
 from uivi.bench.sweeps import SWEEPS, sweep
 from uivi.storage import archive
 
 COPIED = 2**26
-Say = Callable[[str], None]
+"""Number of float32 values in the copy that measures the memory bandwidth."""
+
 Rows = Iterator[dict[str, Any]]
 
 
-def bench(
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    """What every part of the benchmark is given.
+
+    Attributes:
+        precision: precision of matrix products inside updates; None for JAX's default.
+        quick: whether to leave out the largest sizes and shorten the race.
+        say: shows a line of progress.
+    """
+
+    precision: str | None
+    quick: bool
+    say: Callable[[str], None]
+
+
+def run(
     out: pathlib.Path,
+    *,
     precision: str | None,
     parts: Sequence[str] = (),
-    *,
     quick: bool = False,
-    say: Say = print,
+    say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
-    """Measure, write `bench.json` and `bench.png` below `out`; return the numbers.
+    """Measures the parts and writes `bench.json` and `bench.png` below `out`.
 
-    Medians, compilation excluded. What is measured is written at once; other parts that `out` has of the same
-    device and versions are kept.
+    All times are medians without compilation. Each row is written as soon as it is measured. Parts that are
+    already in `out` are kept if the device and the versions are the same.
 
     Args:
-        out: a directory, made if it is not there.
-        precision: of products inside updates.
-        parts: some of `PARTS`, or all.
-        quick: without the largest sizes, and with a shorter race.
-        say: shows progress.
+        out: directory for the files; it is created if necessary.
+        precision: precision of matrix products inside updates; None for JAX's default.
+        parts: names from `PARTS`; all if empty.
+        quick: whether to leave out the largest sizes and shorten the race.
+        say: shows a line of progress.
+
+    Returns:
+        The content of `bench.json`.
     """
     chosen = [_checks.known_name("part", name, PARTS) for name in parts] or list(PARTS)
     found: dict[str, Any] = {
@@ -54,73 +74,76 @@ def bench(
     }
     say(", ".join(f"{name} {value / 1e9:,.0f} G/s" for name, value in found["rates"].items()))
     out.mkdir(parents=True, exist_ok=True)
-    found |= _before(out / "bench.json", found)
+    found |= _earlier(out / "bench.json", found)
+    options = Options(precision=precision, quick=quick, say=say)
     for name in chosen:
         found[name] = []
-        for row in PARTS[name](precision, quick, say):
+        for row in PARTS[name](options):
             found[name].append(row)
             archive.write_bytes(out / "bench.json", (json.dumps(found, indent=1) + "\n").encode())
-    archive.write_bytes(out / "bench.png", figure(found))
+    archive.write_bytes(out / "bench.png", draw_figure(found))
     return found
 
 
-def _before(path: pathlib.Path, found: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """The parts that were measured earlier, if by the same versions on the same device."""
+def _earlier(path: pathlib.Path, found: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Returns the parts measured earlier by the same versions on the same device, and empty ones otherwise."""
     old = json.loads(path.read_text()) if path.exists() else {}
     is_same = all(old.get(name) == found[name] for name in ("device", "versions", "precision"))
     return {name: old.get(name, []) if is_same else [] for name in PARTS}
 
 
 def rates(precision: str | None) -> dict[str, float]:
-    """FLOP/s of small and large products, bytes/s of a copy: the roofs of this machine."""
+    """Returns FLOP/s of small and large products and bytes/s of a copy: the rooflines of this device."""
     x = jnp.ones((COPIED,), jnp.float32)
     copy = jax.jit(lambda x: x + 1)
     jax.block_until_ready(copy(x))
     copied = seconds(lambda: jax.block_until_ready(copy(x)))
     small, large = (product_rate(shape, precision) for shape in (SMALL, LARGE))
+    # A copy reads every byte once and writes it once.
     return {"small": small, "large": large, "copy": 2 * x.nbytes / copied}
 
 
-def _updates(precision: str | None, quick: bool, say: Say) -> Rows:  # noqa: FBT001
-    del quick
-    for case in cases():
-        row = measure(case, precision)
-        say(f"{case.problem}: {case.method}, {row['ms']:.3f} ms an update")
+def _updates(options: Options) -> Rows:
+    for case in available_cases():
+        row = measure_case(case, options.precision)
+        options.say(f"{case.problem}: {case.method}, {row['ms']:.3f} ms per update")
         yield row
 
 
-def _flat(precision: str | None, quick: bool, say: Say) -> Rows:  # noqa: FBT001
-    del precision
-    say("against a hand-flattened loop")
-    yield compare(1, 200 if quick else 2_000)
-    yield compare(100, 20 if quick else 200)
+def _flat(options: Options) -> Rows:
+    options.say("against a hand-flattened loop")
+    yield compare(1, 200 if options.quick else 2_000)
+    yield compare(100, 20 if options.quick else 200)
 
 
-def _lanes(precision: str | None, quick: bool, say: Say) -> Rows:  # noqa: FBT001
-    for case in (case for case in cases() if case.problem == "vae"):
-        for lanes in (1, 2) if quick else (1, 2, 8, 32):
-            row = side_by_side(case, lanes, precision)
-            say(f"{lanes} fits side by side: {case.method}, {row['ms']:.3f} ms an update of all")
+def _lanes(options: Options) -> Rows:
+    for case in (case for case in available_cases() if case.problem == "vae"):
+        for lanes in (1, 2) if options.quick else (1, 2, 8, 32):
+            row = side_by_side(case, lanes, options.precision)
+            options.say(f"{lanes} fits side by side: {case.method}, {row['ms']:.3f} ms per update of all")
             yield row
 
 
-def _sweep(name: str, precision: str | None, quick: bool, say: Say) -> Rows:  # noqa: FBT001
-    for row in sweep(name, jax.random.key(0), precision, quick=quick):
-        say(f"{name} {row[name]:,}: {row['ms']:.3f} ms an update, {row['chain_ms']:.3f} ms ten moves")
+def _sweep(name: str, options: Options) -> Rows:
+    settings = SWEEPS[name].quick if options.quick else SWEEPS[name].full
+    for row in sweep(settings, jax.random.key(0), options.precision):
+        options.say(
+            f"{name} {row[name]:,}: {row['ms']:.3f} ms per update, {row['chain_ms']:.3f} ms for ten moves"
+        )
         yield row
 
 
-def _quality(precision: str | None, quick: bool, say: Say) -> Rows:  # noqa: FBT001
-    del precision
+def _quality(options: Options) -> Rows:
     for name in RACERS:
-        say(f"time to quality: {name}")
-        yield from race(name, jax.random.key(0), 15.0 if quick else 120.0)
+        options.say(f"time to quality: {name}")
+        yield from race(name, jax.random.key(0), 15.0 if options.quick else 120.0)
 
 
-PARTS: dict[str, Callable[[str | None, bool, Say], Rows]] = {
+PARTS: dict[str, Callable[[Options], Rows]] = {
     "updates": _updates,
     "flat": _flat,
     "lanes": _lanes,
     **{name: functools.partial(_sweep, name) for name in SWEEPS},
     "quality": _quality,
 }
+"""The parts of the benchmark by name. Each yields the rows of its table."""

@@ -31,15 +31,15 @@ TITLES = {
     "updates": "Updates",
     "flat": "Banana against a hand-flattened loop",
     "lanes": "Fits side by side",
-    "dim": "Over the size of z",
-    "chains": "Over the chains",
-    "width": "Over the width",
+    "dim": "Cost by size of z",
+    "chains": "Cost by number of chains",
+    "width": "Cost by width of the hidden layers",
     "quality": "Time to quality, banana",
 }
 
 
 def table(found: dict[str, Any]) -> Group:
-    """A table for each part that was measured."""
+    """Returns one table per part that was measured."""
     return Group(*(_table(title, found[name]) for name, title in TITLES.items() if found[name]))
 
 

@@ -1,1 +1,1 @@
-"""The command line."""
+"""The command line: `uivi list`, `run`, `report`, `bench` and `data`."""

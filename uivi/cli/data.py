@@ -1,4 +1,4 @@
-"""The command line of the data sets: `uivi data list`, `get` and `verify`."""
+"""The commands for data sets: `uivi data list`, `get` and `verify`."""
 
 from typing import Annotated
 
@@ -18,11 +18,11 @@ COLOURS = {State.FOUND: "green", State.MISSING: "yellow", State.CORRUPT: "bold r
 
 @app.command("list")
 def list_datasets() -> None:
-    """Show the data sets, their sizes and where they are; nothing is read or downloaded."""
-    table = Table("name", "what", "sizes", "where", title="data sets")
+    """List the data sets with their sizes and locations. Nothing is read or downloaded."""
+    table = Table("name", "description", "sizes", "location", title="data sets")
     for name, spec in DATASETS.items():
         paths = datasets.find(name)
-        absent = f"not here: uivi data get {name}" if spec.public else "not here, not public: set UIVI_DATA"
+        absent = f"not found: uivi data get {name}" if spec.public else "not found, not public: set UIVI_DATA"
         table.add_row(
             name, escape(spec.description), _sizes(spec), escape(str(paths[0].parent)) if paths else absent
         )
@@ -31,20 +31,20 @@ def list_datasets() -> None:
 
 @app.command("get")
 def get_dataset(
-    name: Annotated[str, typer.Argument(help="A data set; `uivi data list` shows them.")],
+    name: Annotated[str, typer.Argument(help="Name of a data set; `uivi data list` shows them.")],
     *,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bar.")] = False,
 ) -> None:
-    """Download a data set to the cache, unless it is there already, and print the paths of its files."""
+    """Download a data set to the cache, unless it is found locally, and print the paths of its files."""
     for path in datasets.fetch(name, progress=not quiet):
         typer.echo(path)
 
 
 @app.command("verify")
 def verify_datasets(
-    names: Annotated[list[str] | None, typer.Argument(help="Data sets; all by default.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Names of data sets. Default: all.")] = None,
 ) -> None:
-    """Check the content of the data sets that are there; exit code 1 if any is corrupt."""
+    """Check the content of the local data sets. The exit code is 1 if any is corrupt."""
     found = datasets.verify(names or ())
     for status in found:
         mark = f"[{COLOURS[status.state]}]{status.state}[/]"

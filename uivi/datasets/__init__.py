@@ -1,4 +1,4 @@
-"""Named data sets as plain NumPy arrays, looked up locally, checked, and downloaded where needed."""
+"""Named data sets as NumPy arrays: found locally or downloaded, and checked."""
 
 from uivi.datasets.loading import binarize, fetch, find, load, status, verify
 from uivi.datasets.records import DataError, Dataset, DatasetStatus, Spec, Split, State

@@ -1,4 +1,4 @@
-"""Downloads into memory: mirrors in order, several tries, nothing on disk."""
+"""Downloads into memory: tries every mirror several times and writes nothing to disk."""
 
 import http.client
 import time
@@ -15,21 +15,26 @@ from uivi.datasets.records import DataError
 T = TypeVar("T")
 
 TRIES = 3
-BACKOFF = 1.0  # seconds before the second try; twice that before the third
-TIMEOUT = 30.0  # seconds without an answer
+BACKOFF = 1.0
+"""Seconds before the second try. The third waits twice as long."""
+TIMEOUT = 30.0
+"""Seconds to wait for an answer."""
 CHUNK = 1 << 18
-# Answers of a server that may be others a moment later; the rest of 4xx are final.
 PASSING = (408, 425, 429)
+"""HTTP errors that may pass (timeout, too early, too many requests). All other 4xx are final."""
 
 
 def download(urls: tuple[str, ...], label: str, accept: Callable[[bytes], T], *, progress: bool) -> T:
-    """What `accept` makes of the first answer that it takes; a `DataError` lists why there was none.
+    """Returns `accept` of the first download that it does not reject.
 
     Args:
-        urls: mirrors, tried in this order, all of them up to `TRIES` times.
+        urls: mirrors, each tried up to `TRIES` times, in this order.
         label: text beside the progress bar.
-        accept: parses and checks an answer; its `DataError` rules the mirror out.
-        progress: whether to show a bar on a terminal.
+        accept: parses and checks the bytes. If it raises a `DataError`, the mirror is not tried again.
+        progress: whether to show a progress bar if standard error is a terminal.
+
+    Raises:
+        DataError: if every mirror failed, with the reason of each.
     """
     faults: dict[str, str] = {}
     left = list(urls)

@@ -1,6 +1,6 @@
-"""One reader for each file format: bytes in, named arrays out.
+"""One reader per file format, which turns bytes into named arrays.
 
-A reader may raise anything on malformed bytes; `parse` turns that into a `DataError`.
+A reader may raise any exception on malformed bytes. `parse` turns it into a `DataError`.
 """
 
 import gzip
@@ -17,18 +17,22 @@ import scipy.io
 from uivi.datasets.records import Content, DataError, Part, Reader
 
 HAPT_CLASSES = 12
-# The names under which HAPT and waveform files keep their arrays.
 KEYS = {"train.x": "X_train", "train.y": "y_train", "test.x": "X_test", "test.y": "y_test"}
+"""Names of the arrays inside the files of HAPT and waveform."""
 
 
 def parse(read: Reader, parts: Mapping[str, Part], raw: bytes) -> dict[str, np.ndarray]:
-    """Arrays of a file, checked against what they must be; a `DataError` says what is wrong."""
+    """Reads the arrays of a file and checks their shapes and checksums.
+
+    Raises:
+        DataError: if the bytes cannot be read or an array is missing or wrong.
+    """
     try:
         found = read(raw)
-    except Exception as error:  # damaged gzip, zip, npz and mat files can raise almost anything
+    except Exception as error:  # corrupt gzip, zip, npz and mat files raise almost anything
         raise DataError(f"cannot be read: {error or type(error).__name__}") from error
     if missing := sorted(set(parts) - set(found)):
-        raise DataError(f"expected the arrays {', '.join(sorted(parts))}, it lacks {', '.join(missing)}")
+        raise DataError(f"expected the arrays {', '.join(sorted(parts))}, but {', '.join(missing)} is missing")
     for name, part in parts.items():
         _check(name, part, found[name])
     return {name: found[name].array for name in parts}
@@ -43,7 +47,7 @@ def _check(name: str, part: Part, content: Content) -> None:
 
 
 def idx(name: str, raw: bytes) -> dict[str, Content]:
-    """A gzipped idx file of unsigned bytes: images as rows, or labels."""
+    """Reads a gzipped idx file of unsigned bytes: images, one per row, or labels."""
     data = gzip.decompress(raw)
     if len(data) < 4 or data[:3] != b"\0\0\x08":
         raise ValueError(f"expected an idx file of unsigned bytes (00 00 08), got magic {data[:4].hex(' ')!r}")
@@ -57,13 +61,13 @@ def idx(name: str, raw: bytes) -> dict[str, Content]:
 
 
 def packed_npz(raw: bytes) -> dict[str, Content]:
-    """An npz file with one bit-packed array for each split."""
+    """Reads an npz file with one bit-packed array per split."""
     arrays = _npz(raw)
     return {f"{split}.x": _plain(np.unpackbits(packed, axis=1)) for split, packed in arrays.items()}
 
 
 def pack_npz(arrays: dict[str, np.ndarray]) -> bytes:
-    """The file that `packed_npz` reads."""
+    """Makes the file that `packed_npz` reads."""
     buffer = io.BytesIO()
     packed = {name.removesuffix(".x"): np.packbits(array, axis=1) for name, array in arrays.items()}
     np.savez_compressed(buffer, **packed)  # type: ignore[arg-type]
@@ -71,7 +75,7 @@ def pack_npz(arrays: dict[str, np.ndarray]) -> bytes:
 
 
 def amat(name: str, raw: bytes) -> dict[str, Content]:
-    """Larochelle's text files: one image a line, pixels 0 or 1 with blanks between."""
+    """Reads Larochelle's text files: one image per line, pixels 0 or 1 separated by blanks."""
     data = np.frombuffer(raw, np.uint8)
     allowed = np.zeros(256, bool)
     allowed[list(b"01 \t\r\n")] = True
@@ -85,7 +89,7 @@ def amat(name: str, raw: bytes) -> dict[str, Content]:
 
 
 def hapt_zip(raw: bytes) -> dict[str, Content]:
-    """UCI's archive of HAPT: the texts under Train/ and Test/, at any depth, or the same in a zip within."""
+    """Reads UCI's archive of HAPT: text files below Train/ and Test/ at any depth, or a zip that holds them."""
     with zipfile.ZipFile(io.BytesIO(raw)) as file:
         names = file.namelist()
         inner = [name for name in names if name.endswith(".zip")]
@@ -101,13 +105,13 @@ def hapt_zip(raw: bytes) -> dict[str, Content]:
 
 
 def hapt_npz(raw: bytes) -> dict[str, Content]:
-    """The recomputed features, in an npz file."""
+    """Reads the npz file with the recomputed features."""
     arrays = _npz(raw)
     return _hapt({part: arrays[key] for part, key in KEYS.items() if key in arrays})
 
 
 def waveform_mat(raw: bytes) -> dict[str, Content]:
-    """The SIVI authors' MATLAB file; the checksum covers every array as float64 by rows."""
+    """Reads the SIVI authors' MATLAB file. Checksums cover each array as float64 in row order."""
     file = scipy.io.loadmat(io.BytesIO(raw), variable_names=list(KEYS.values()))
     arrays = {part: np.array(file[key], np.float64, order="C") for part, key in KEYS.items() if key in file}
     return {
@@ -131,12 +135,12 @@ def _hapt(arrays: dict[str, np.ndarray]) -> dict[str, Content]:
     for part, (array, hashed) in found.items():
         if part.endswith("y"):
             found[part] = Content(_labels(array, 1, HAPT_CLASSES), hashed)
-        elif array.dtype != np.float32 or not (np.abs(array) <= 1 + 1e-6).all():  # NaN fails it too
-            raise ValueError(f"expected finite float32 features in -1..1 as {part}, got others")
+        elif array.dtype != np.float32 or not (np.abs(array) <= 1 + 1e-6).all():  # NaN fails the comparison
+            raise ValueError(f"expected finite float32 features in -1..1 as {part}, got other values")
     return found
 
 
 def _labels(values: np.ndarray, first: int, last: int) -> np.ndarray:
     if not np.isin(values, np.arange(first, last + 1)).all():
-        raise ValueError(f"expected whole labels {first}..{last}, got others")
+        raise ValueError(f"expected integer labels {first}..{last}, got other values")
     return values.astype(np.int32) - np.int32(first)

@@ -1,4 +1,4 @@
-"""Load, find, check and fetch data sets by name."""
+"""Loads, finds, downloads and checks data sets by name."""
 
 import pathlib
 from collections.abc import Iterable
@@ -12,23 +12,23 @@ from uivi.datasets.specs import DATASETS
 
 
 def load(name: str, *, download: bool = True, progress: bool = True) -> Dataset:
-    """A data set as NumPy arrays, its content checked.
+    """Loads a data set as NumPy arrays and checks its content.
 
-    Each file is taken from the directory in the environment variable UIVI_DATA, else from the cache
-    (UIVI_CACHE, else XDG_CACHE_HOME/uivi, else ~/.cache/uivi), else downloaded into the cache.
+    Each file is looked up in the directory that the environment variable UIVI_DATA names, then in the cache
+    (UIVI_CACHE, or XDG_CACHE_HOME/uivi, or ~/.cache/uivi). If neither has it, it is downloaded to the cache.
 
     Args:
-        name: a key of `DATASETS`.
-        download: whether to download what is missing.
-        progress: whether to show a bar, on a terminal, while downloading.
+        name: name of the data set, a key of `DATASETS`.
+        download: whether to download missing files.
+        progress: whether to show a progress bar while downloading, if standard error is a terminal.
 
     Returns:
-        The arrays. Grey images are uint8 0..255 and binary ones uint8 0 or 1, one image a row; features
-        are float32 (float64 for waveform); labels are int32 from 0.
+        The data set. Images have one row each, with values 0..255 (grey) or 0 and 1 (binary) in uint8. Features
+        are float32 (float64 for waveform). Labels are int32 and start at 0.
 
     Raises:
-        ValueError: for an unknown name.
-        DataError: for a file that is missing, corrupt, or cannot be downloaded or written.
+        ValueError: if the name is unknown.
+        DataError: if a file is missing, corrupt, or cannot be downloaded or written.
 
     Examples:
         >>> from uivi import datasets
@@ -50,18 +50,18 @@ def load(name: str, *, download: bool = True, progress: bool = True) -> Dataset:
 
 
 def fetch(name: str, *, progress: bool = True) -> list[pathlib.Path]:
-    """Make sure that a data set is there and checked, downloading what is missing; the paths of its files."""
+    """Downloads the missing files of a data set, checks all files, and returns their paths."""
     return _obtain(_spec(name), download=True, progress=progress)[0]
 
 
 def find(name: str) -> list[pathlib.Path]:
-    """The paths of a data set's files, unread; empty unless all of them are there."""
+    """Returns the paths of a data set's files without reading them, or an empty list if any is missing."""
     paths = [path for path in map(store.find, _spec(name).files) if path is not None]
     return paths if len(paths) == len(_spec(name).files) else []
 
 
 def status(name: str) -> DatasetStatus:
-    """Whether a data set is there, where, and whether its content is what it should be."""
+    """Returns whether a data set is found, where, and whether its content is correct."""
     spec = _spec(name)
     places = [(file, store.find(file)) for file in spec.files]
     where = _where([path for _, path in places if path is not None])
@@ -79,12 +79,12 @@ def status(name: str) -> DatasetStatus:
 
 
 def verify(names: Iterable[str] = ()) -> list[DatasetStatus]:
-    """Check the content of the named data sets, or of all."""
+    """Checks the content of the named data sets, or of all if none is named."""
     return [status(name) for name in [_spec(name).name for name in names] or DATASETS]
 
 
 def binarize(images: np.ndarray) -> np.ndarray:
-    """Grey levels 0..255 (uint8) to 0 and 1 (uint8), at the threshold 0.5 of 255.
+    """Maps grey levels 0..255 to 0 and 1 (uint8), with the threshold at half of 255.
 
     Examples:
         >>> import numpy as np
@@ -121,7 +121,7 @@ def _split(arrays: dict[str, np.ndarray], split: str) -> Split:
 
 
 def _where(paths: list[pathlib.Path]) -> str:
-    """The file, or the directories of several."""
+    """Returns the path of a single file, or the directories of several."""
     if len(paths) == 1:
         return str(paths[0])
     return ", ".join(dict.fromkeys(str(path.parent) for path in paths))

@@ -1,4 +1,4 @@
-"""What a data set is: the arrays, the files that hold them, and where the files come from."""
+"""Types for data sets: the arrays, the files that hold them, and where the files come from."""
 
 import dataclasses
 import enum
@@ -9,15 +9,15 @@ import numpy as np
 
 
 class DataError(RuntimeError):
-    """A data set that is missing, damaged, or cannot be downloaded or written."""
+    """Raised if a data set is missing or corrupt, or cannot be downloaded or written."""
 
 
 class Split(NamedTuple):
-    """Cases of one split.
+    """The rows of one split.
 
     Attributes:
-        x: one case a row, (N, features).
-        y: int32 class labels from 0, (N,); None where the data set has none.
+        x: features, shape (N, features).
+        y: class labels from 0 in int32, shape (N,); None for a data set without labels.
     """
 
     x: np.ndarray
@@ -29,13 +29,13 @@ class Dataset:
     """A data set in memory.
 
     Attributes:
-        name: its name in `DATASETS`.
-        description: what it is.
-        source: the file or directory the bytes came from.
-        train: the training cases.
-        valid: the validation cases, for the data sets that come with such a split.
-        test: the test cases.
-        num_classes: number of classes; None without labels.
+        name: name in `DATASETS`.
+        description: one-line description.
+        source: path of the file or directory that it was read from.
+        train: training split.
+        valid: validation split; None for a data set without one.
+        test: test split.
+        num_classes: number of classes; None for a data set without labels.
     """
 
     name: str
@@ -48,7 +48,12 @@ class Dataset:
 
 
 class Content(NamedTuple):
-    """An array read from a file, and the bytes of it that the checksum covers."""
+    """An array read from a file.
+
+    Attributes:
+        array: the array.
+        hashed: the bytes that its checksum covers.
+    """
 
     array: np.ndarray
     hashed: bytes | memoryview
@@ -58,14 +63,25 @@ Reader = Callable[[bytes], dict[str, Content]]
 
 
 class Part(NamedTuple):
-    """What an array must be: its shape and the SHA256 of its content, None where that is not known."""
+    """What an array must look like.
+
+    Attributes:
+        shape: its shape.
+        sha256: checksum of its content; None if it is not known.
+    """
 
     shape: tuple[int, ...]
     sha256: str | None
 
 
 class Source(NamedTuple):
-    """One download: mirrors in the order of trial, the reader of what they send, and its arrays."""
+    """One download.
+
+    Attributes:
+        urls: mirrors, in the order in which they are tried.
+        read: turns the downloaded bytes into arrays.
+        parts: what these arrays must look like.
+    """
 
     urls: tuple[str, ...]
     read: Reader
@@ -77,11 +93,11 @@ class File:
     """One file of a data set.
 
     Attributes:
-        path: where it lies below a data directory, with forward slashes.
+        path: path below a data directory, with forward slashes.
         read: turns its bytes into arrays named `train.x`, `train.y`, `valid.x`, ...
-        parts: what these arrays must be.
-        sources: the downloads it is made of; empty for a file that is not public.
-        pack: makes the file of the downloaded arrays; None where the one download is the file itself.
+        parts: what these arrays must look like.
+        sources: downloads that the file is made from; empty for a file that is not public.
+        pack: makes the file from the downloaded arrays; None if the only download is the file itself.
     """
 
     path: str
@@ -93,7 +109,14 @@ class File:
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
-    """A named data set: a row of `DATASETS`."""
+    """Specification of a named data set: a row of `DATASETS`.
+
+    Attributes:
+        name: name of the data set.
+        description: one-line description.
+        files: files that hold it.
+        num_classes: number of classes; None for a data set without labels.
+    """
 
     name: str
     description: str
@@ -102,7 +125,7 @@ class Spec:
 
     @property
     def public(self) -> bool:
-        """Whether it can be downloaded."""
+        """Whether all files can be downloaded."""
         return all(file.sources for file in self.files)
 
     @property
@@ -112,14 +135,14 @@ class Spec:
 
     @property
     def sizes(self) -> dict[str, tuple[int, ...]]:
-        """Shape of `x` for each split."""
+        """Shape of `x` in each split."""
         parts = {name: part for file in self.files for name, part in file.parts.items()}
         splits = ("train", "valid", "test")
         return {split: parts[f"{split}.x"].shape for split in splits if f"{split}.x" in parts}
 
 
 class State(enum.StrEnum):
-    """What `status` can say of a data set."""
+    """Whether a data set is available."""
 
     FOUND = "found"
     MISSING = "missing"
@@ -127,7 +150,14 @@ class State(enum.StrEnum):
 
 
 class DatasetStatus(NamedTuple):
-    """Whether a data set is there, where, and what is to be said about it."""
+    """What `status` found out about a data set.
+
+    Attributes:
+        name: name of the data set.
+        state: whether it is available.
+        where: file or directories where it was found.
+        note: how far its content was checked, or what is wrong and what to do.
+    """
 
     name: str
     state: State

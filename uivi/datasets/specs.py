@@ -1,4 +1,4 @@
-"""The table of data sets: what they are, their checksums, and where they are public."""
+"""The table of data sets, with their checksums and public addresses."""
 
 from functools import partial
 
@@ -14,7 +14,7 @@ _IDX = {
 
 
 def _public(path: str, read: Reader, parts: dict[str, Part], *urls: str) -> File:
-    """A file that is kept as it is downloaded."""
+    """Returns a file that is stored as it is downloaded."""
     return File(path, read, parts, (Source(urls, read, parts),))
 
 
@@ -162,6 +162,7 @@ WAVEFORM = Spec(
     num_classes=2,
 )
 
+# Descriptions are part of the fingerprint of a result: change one only if the data changes.
 DATASETS: dict[str, Spec] = {
     spec.name: spec for spec in (MNIST, FASHION_MNIST, BINARIZED_MNIST, HAPT, HAPT_RECOMPUTED, WAVEFORM)
 }

@@ -1,4 +1,4 @@
-"""Where the files lie: the user's data directory first, then the cache, then the network."""
+"""Locations of the files: the user's data directory first, then the cache, then the network."""
 
 import errno
 import os
@@ -14,7 +14,7 @@ from uivi.storage import archive
 
 
 def data_directory() -> pathlib.Path | None:
-    """The directory in UIVI_DATA, which is only read; None where it is not set."""
+    """Returns the directory that UIVI_DATA names, or None if it is not set. It is never written to."""
     text = os.environ.get("UIVI_DATA")
     if not text:
         return None
@@ -25,14 +25,14 @@ def data_directory() -> pathlib.Path | None:
 
 
 def cache_directory() -> pathlib.Path:
-    """The directory for downloads: UIVI_CACHE, else XDG_CACHE_HOME/uivi, else ~/.cache/uivi."""
+    """Returns the directory for downloads: UIVI_CACHE, or XDG_CACHE_HOME/uivi, or ~/.cache/uivi."""
     if own := os.environ.get("UIVI_CACHE"):
         return pathlib.Path(own).expanduser()
     return pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "uivi"
 
 
 def find(file: File) -> pathlib.Path | None:
-    """The first place where the file lies, unread."""
+    """Returns the first path where the file exists, or None. The file is not read."""
     for root in (data_directory(), cache_directory()):
         if root is not None and (root / file.path).is_file():
             return root / file.path
@@ -40,7 +40,7 @@ def find(file: File) -> pathlib.Path | None:
 
 
 def read(spec: Spec, file: File, path: pathlib.Path) -> dict[str, np.ndarray]:
-    """Checked arrays of a file on disk."""
+    """Reads a file on disk and checks its arrays."""
     try:
         return parse(file.read, file.parts, path.read_bytes())
     except OSError as error:
@@ -49,26 +49,26 @@ def read(spec: Spec, file: File, path: pathlib.Path) -> dict[str, np.ndarray]:
         remedy = (
             f"delete it and run `uivi data get {spec.name}`"
             if file.sources
-            else "restore it from a copy, it has no public source"
+            else "restore it from a copy, since it has no public source"
         )
         raise DataError(f"{path} of data set {spec.name!r} is corrupt: {error}: {remedy}") from error
 
 
 def missing(spec: Spec, file: File) -> DataError:
-    """The error for a file that lies nowhere."""
+    """Returns the error for a file that was not found."""
     given = data_directory()
     where = f"UIVI_DATA ({'not set' if given is None else given}) or the cache {cache_directory()}"
     remedy = (
         f"set UIVI_DATA to a directory that holds it, or run `uivi data get {spec.name}`"
         if file.sources
-        else "it has no public source and cannot be downloaded, set UIVI_DATA to a directory that holds it"
+        else "set UIVI_DATA to a directory that holds it"
     )
     note = "" if file.sources else f" ({spec.description})"
     return DataError(f"expected {file.path} of data set {spec.name!r}{note} in {where}, found none: {remedy}")
 
 
 def get(spec: Spec, file: File, *, progress: bool) -> tuple[pathlib.Path, dict[str, np.ndarray]]:
-    """Download a file, check its content, and only then write it to the cache."""
+    """Downloads a file and checks its content. Only then is it written to the cache."""
     if not file.sources:
         raise missing(spec, file)
     arrays: dict[str, np.ndarray] = {}
@@ -100,5 +100,5 @@ def _write(path: pathlib.Path, content: bytes) -> None:
         remedy = f"free {len(content) / 2**20:.1f} MiB there" if full else "make it writable"
         raise DataError(
             f"cannot write {path}: {error.strerror or error}: {remedy}, or set UIVI_CACHE to another "
-            "directory; no half file was left"
+            "directory; no partial file was left behind"
         ) from error

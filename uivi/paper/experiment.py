@@ -1,5 +1,6 @@
-"""An experiment is data: a task, and the recipes to run on it."""
+"""The types that describe an experiment: a task, and a recipe for each method that is run on it."""
 
+import abc
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -14,24 +15,24 @@ from uivi.targets.base import AbstractTarget
 from uivi.training.monitors import AbstractMonitor
 
 Effort = Literal["full", "quick", "smoke"]
-"""How much is spent on updates and evaluation: as published, minutes on a CPU, or a sign of life."""
+"""How much to spend on updates and evaluation: as published, minutes on a CPU, or just enough to run."""
 
 SMOKE_STEPS = 4
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Recipe:
     """How one method is run.
 
     Attributes:
-        family: from a key and the size of z.
-        estimator: of the gradient.
-        optimizer: from the number of updates.
-        num_steps: updates at full effort.
-        quick_steps: updates at quick effort.
-        model: what the task trains beside the family (a decoder), from a key and the data.
-        keep_best: the monitor's column on which the final parameters are chosen; data is held out for it.
-        is_brief: judged by the bounds alone, without costly references and pictures.
+        family: builds the family from a key and the size of z.
+        estimator: gradient estimator.
+        optimizer: builds the optimiser from the number of updates.
+        num_steps: number of updates at full effort.
+        quick_steps: number of updates at quick effort.
+        model: builds the model that is trained with the family (a decoder) from a key and the data.
+        keep_best: history column that selects the final parameters; data is held out to compute it.
+        is_brief: whether to evaluate the bounds only and skip costly references and pictures.
     """
 
     family: Callable[[Key, int], AbstractFamily]
@@ -44,46 +45,53 @@ class Recipe:
     is_brief: bool = False
 
     def steps(self, effort: Effort) -> int:
-        """The number of updates."""
+        """Returns the number of updates at this effort."""
         return {"full": self.num_steps, "quick": self.quick_steps, "smoke": SMOKE_STEPS}[effort]
 
 
-class AbstractTask:
-    """What is fitted, and how every method is judged on it; made when it is needed, for data may be large."""
+class AbstractTask(abc.ABC):
+    """A problem to fit, and how every method is judged on it.
 
+    A task holds its data in memory, so an experiment builds it only when it runs.
+    """
+
+    @abc.abstractmethod
     def target(self, key: Key, recipe: Recipe) -> AbstractTarget:
-        """The target of one fit."""
-        raise NotImplementedError
+        """Returns the target of one fit."""
 
+    @abc.abstractmethod
     def monitors(self, num_steps: int, recipe: Recipe) -> Sequence[AbstractMonitor]:
-        """What is recorded on the way."""
-        raise NotImplementedError
+        """Returns the monitors that record the history of a fit."""
 
+    @abc.abstractmethod
     def evaluate(self, key: Key, fit: Posterior, recipe: Recipe) -> dict[str, Any]:
-        """The values of one fit, for JSON: the same for every method of a preset."""
-        raise NotImplementedError
+        """Returns the final values of one fit, for JSON. All methods of a preset get the same values."""
 
+    @abc.abstractmethod
     def exhibit(self, key: Key, fit: Posterior) -> dict[str, Any]:
-        """What the figures show of the first fit, for JSON."""
-        raise NotImplementedError
+        """Returns the data of the figures, for JSON. It is taken from the first seed's fit."""
 
+    @abc.abstractmethod
     def describe(self) -> dict[str, Any]:
-        """Data and budget of the evaluation, for JSON."""
-        raise NotImplementedError
+        """Returns the data set and the evaluation budget, for JSON."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Experiment:
     """A task with the recipes to run on it.
 
     Attributes:
-        name: on the command line.
-        kind: of the page's section it belongs to: toy, logreg, iterations or vae.
-        title: for people.
-        reference: where in the paper.
-        task: from the effort.
-        recipes: by preset, then by method.
-        published: by "preset-method", the value to compare with and its source.
+        name: name on the command line.
+        kind: section of the report that shows it: toy, logreg, iterations or vae.
+        title: human-readable name.
+        reference: section, table and figure of the paper.
+        task: builds the task from the effort.
+        recipes: recipes by preset, then by method.
+        published: value to compare with and its source, by "preset-method".
+        dataset: name of the data set; None for an experiment without data.
+        stand_in: experiment that a group runs instead where only the stand-in's data set is available.
+        program: experiments with the same `program` have arrays of the same shapes. On a GPU they run side by
+            side in one compiled program. None for an experiment that always runs alone.
     """
 
     name: str
@@ -93,3 +101,6 @@ class Experiment:
     task: Callable[[Effort], AbstractTask]
     recipes: dict[str, dict[str, Recipe]]
     published: dict[str, tuple[float, str]] = dataclasses.field(default_factory=dict)
+    dataset: str | None = None
+    stand_in: str | None = None
+    program: str | None = None

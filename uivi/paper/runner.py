@@ -1,4 +1,4 @@
-"""The one way to run an experiment."""
+"""Runs any experiment: fits its seeds, evaluates the fits, writes `result.json`."""
 
 import dataclasses
 import functools
@@ -28,14 +28,24 @@ from uivi.training.progress import reporter
 from uivi.training.update import FitState, Method, initial_state, stack_states
 
 UPDATE_PRECISION = "tensorfloat32"
-"""Of products inside updates on a GPU (a CPU has float32 only); evaluation has JAX's own setting."""
+"""Precision of matrix products inside updates on a GPU. A CPU has float32 only, and evaluation always uses
+JAX's own setting."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Run:
-    """One recipe on one experiment, or on several that fit side by side, with its seeds.
+    """One recipe on one experiment, or on several that share a program, with its seeds.
 
-    All fits (experiments × seeds) are lanes of one compiled program; each experiment gets its own result.
+    All fits (experiments × seeds) are lanes of one compiled program. Each experiment gets its own result.
+
+    Attributes:
+        experiments: experiments that run side by side, usually one.
+        preset: name of the preset.
+        method: name of the method in the preset.
+        seeds: random seeds; each gives one fit per experiment.
+        num_steps: number of updates.
+        effort: how much to spend on the evaluation.
+        out: directory of all results.
     """
 
     experiments: tuple[Experiment, ...]
@@ -50,6 +60,7 @@ class Run:
     def create(
         cls,
         experiments: Experiment | tuple[Experiment, ...],
+        *,
         preset: str,
         method: str,
         seeds: tuple[int, ...],
@@ -57,37 +68,56 @@ class Run:
         num_steps: int | None = None,
         effort: Effort = "full",
     ) -> "Run":
-        """Look up the recipe and check the numbers."""
+        """Looks up the recipe and checks the names and numbers.
+
+        Args:
+            experiments: one experiment, or several that share a program.
+            preset: name of the preset.
+            method: name of the method in the preset.
+            seeds: random seeds.
+            out: directory of all results.
+            num_steps: number of updates; by default the recipe's, at this effort.
+            effort: how much to spend on updates and evaluation.
+        """
         group = experiments if isinstance(experiments, tuple) else (experiments,)
         for experiment in group:
             _checks.known_name("preset", preset, experiment.recipes)
             _checks.known_name("method", method, experiment.recipes[preset])
         recipe = group[0].recipes[preset][method]
         steps = recipe.steps(effort) if num_steps is None else _checks.positive_int("steps", num_steps)
-        return cls(group, preset, method, seeds, steps, effort, out)
+        return cls(
+            experiments=group,
+            preset=preset,
+            method=method,
+            seeds=seeds,
+            num_steps=steps,
+            effort=effort,
+            out=out,
+        )
 
     @property
     def recipe(self) -> Recipe:
-        """The recipe that is run: the same for all experiments of the run."""
+        """The recipe, which all experiments of the run share."""
         return self.experiments[0].recipes[self.preset][self.method]
 
     @property
     def name(self) -> str:
-        """For people and directories."""
+        """Names of the experiments, joined by a plus sign."""
         return "+".join(experiment.name for experiment in self.experiments)
 
     @property
     def directory(self) -> pathlib.Path:
-        """Of the checkpoints."""
+        """Directory of the checkpoints."""
         return self.out / self.name / f"{self.preset}-{self.method}"
 
     def result_path(self, experiment: Experiment) -> pathlib.Path:
-        """Where the result of one experiment is written when all is done."""
+        """Returns where the result of one experiment is written."""
         return self.out / experiment.name / f"{self.preset}-{self.method}" / "result.json"
 
     def config(self, experiment: Experiment, task: AbstractTask) -> dict[str, Any]:
-        """All settings, resolved."""
+        """Returns every setting of one experiment, for JSON. Two runs with equal settings are the same run."""
         key = jax.random.key(0)
+        # Shapes say all that the description needs, and spare a copy of the data and of the networks.
         target = jax.eval_shape(lambda: task.target(key, self.recipe))
         family = jax.eval_shape(lambda: self.recipe.family(key, target.dim))
         model = self.recipe.model
@@ -109,46 +139,60 @@ class Run:
         }
 
 
-def run(what: Run, *, resume: bool = False, progress: bool = True) -> list[dict[str, Any]]:
-    """Fit all lanes side by side, evaluate each, write `result.json`; return the results.
+def run(plan: Run, *, resume: bool = False, progress: bool = True) -> list[dict[str, Any]]:
+    """Fits all lanes side by side, evaluates each fit and writes `result.json`.
 
-    A finished run is not run again with `resume`; an unfinished one goes on from its checkpoint.
+    Args:
+        plan: what to run.
+        resume: whether to keep a finished result and to continue an unfinished run from its checkpoint.
+        progress: whether to show a progress bar.
+
+    Returns:
+        The content of `result.json` for each experiment.
+
+    Raises:
+        FileExistsError: if the directory holds a result or a checkpoint and `resume` is false, or the result of
+            another configuration.
+        KeyboardInterrupt: if the run was interrupted. Its checkpoint is saved first.
     """
-    tasks = [experiment.task(what.effort) for experiment in what.experiments]
-    configs = [what.config(e, t) for e, t in zip(what.experiments, tasks, strict=True)]
+    tasks = [experiment.task(plan.effort) for experiment in plan.experiments]
+    configs = [plan.config(e, t) for e, t in zip(plan.experiments, tasks, strict=True)]
     fingerprints = [serialisation.fingerprint(config) for config in configs]
-    with locked_directory(what.directory):
+    with locked_directory(plan.directory):
         done = [
-            _finished(what, *pair, resume=resume) for pair in zip(what.experiments, fingerprints, strict=True)
+            _finished(plan, *pair, resume=resume) for pair in zip(plan.experiments, fingerprints, strict=True)
         ]
         if all(done):
             return [result for result in done if result]
-        checkpoints = Checkpoints(what.directory / "checkpoint", serialisation.fingerprint(fingerprints))
+        checkpoints = Checkpoints(plan.directory / "checkpoint", serialisation.fingerprint(fingerprints))
         if checkpoints.newest() and not resume:
             raise FileExistsError(
-                f"{what.directory} holds an unfinished run: pass --resume to go on, or another --out"
+                f"expected no earlier run in {plan.directory}, found an unfinished one: pass --resume to "
+                "continue it, or another --out"
             )
-        lanes, seconds = _fit(what, tasks, checkpoints, progress=progress)
+        lanes, seconds = _fit(plan, tasks, checkpoints, progress=progress)
         if any(fit.status is Status.INTERRUPTED for fit in lanes):
-            raise KeyboardInterrupt(f"interrupted; go on with --resume (checkpoint in {what.directory})")
+            raise KeyboardInterrupt(f"interrupted: pass --resume to continue from {checkpoints.directory}")
         results = []
-        for i, (experiment, task) in enumerate(zip(what.experiments, tasks, strict=True)):
-            fits = lanes[i * len(what.seeds) : (i + 1) * len(what.seeds)]
+        for i, (experiment, task) in enumerate(zip(plan.experiments, tasks, strict=True)):
+            fits = lanes[i * len(plan.seeds) : (i + 1) * len(plan.seeds)]
             parts = {"fingerprint": fingerprints[i], "config": configs[i]}
-            result = _without_nan(parts | _result(what, experiment, task, fits, seconds))
-            path = what.result_path(experiment)
+            result = _without_nan(parts | _result(plan, experiment, task, fits, seconds))
+            path = plan.result_path(experiment)
             path.parent.mkdir(parents=True, exist_ok=True)
             archive.write_bytes(path, _readable(result).encode())
             results.append(result)
+        # Only now: a crash during the evaluation must not cost the fit.
         shutil.rmtree(checkpoints.directory)
     return results
 
 
 def _fit(
-    what: Run, tasks: list[AbstractTask], checkpoints: Checkpoints, *, progress: bool
+    plan: Run, tasks: list[AbstractTask], checkpoints: Checkpoints, *, progress: bool
 ) -> tuple[list[Posterior], float]:
-    recipe = what.recipe
-    optimizer = _optimizer(recipe.optimizer, what.num_steps)
+    """Returns the fits, experiment by experiment and seed by seed, and the seconds of all updates."""
+    recipe = plan.recipe
+    optimizer = _optimizer(recipe.optimizer, plan.num_steps)
     method = Method(recipe.estimator, optimizer, UPDATE_PRECISION)
 
     def start(task: AbstractTask, seed: int) -> FitState:
@@ -156,20 +200,20 @@ def _fit(
         target = task.target(jax.random.fold_in(family_key, 1), recipe)
         return initial_state(run_key, method, recipe.family(family_key, target.dim), target)
 
-    states = [start(task, seed) for task in tasks for seed in what.seeds]
+    states = [start(task, seed) for task in tasks for seed in plan.seeds]
     state = states[0] if len(states) == 1 else stack_states(states)
     dim = states[0].family.dim
-    del states
-    label = f"{what.name} {what.preset}-{what.method}"
-    monitors = [task.monitors(what.num_steps, recipe) for task in tasks]
-    with reporter(what.num_steps, show=progress, label=label) as shown:
+    del states  # the stacked copy replaces them; keeping both would hold the data twice
+    label = f"{plan.name} {plan.preset}-{plan.method}"
+    monitors = [task.monitors(plan.num_steps, recipe) for task in tasks]
+    with reporter(plan.num_steps, show=progress, label=label) as shown:
         driven = drive(
             method,
             state,
-            what.num_steps,
+            plan.num_steps,
             reporter=shown,
             checkpoints=checkpoints,
-            monitors=[list(lanes) for lanes in zip(*[m for m in monitors for _ in what.seeds], strict=True)],
+            monitors=[list(lanes) for lanes in zip(*[m for m in monitors for _ in plan.seeds], strict=True)],
             keep_best=recipe.keep_best,
         )
     return posteriors(driven, recipe.estimator, np.zeros(dim, np.float32)), driven.seconds
@@ -177,40 +221,41 @@ def _fit(
 
 @functools.cache
 def _optimizer(make: Callable[[int], optax.GradientTransformation], num_steps: int):
-    """One optimiser object for all runs of a recipe: programs that are equal are compiled once."""
+    """Returns one optimiser object for all runs of a recipe.
+
+    It is a static argument of the compiled updates, so an equal but new object would compile them again.
+    """
     return make(num_steps)
 
 
-def _finished(what: Run, experiment: Experiment, fingerprint: str, *, resume: bool) -> dict[str, Any] | None:
-    path = what.result_path(experiment)
+def _finished(plan: Run, experiment: Experiment, fingerprint: str, *, resume: bool) -> dict[str, Any] | None:
+    """Returns the result of an earlier run, or None. Raises unless the caller may keep it."""
+    path = plan.result_path(experiment)
     if not path.exists():
         return None
     result = json.loads(path.read_text())
     if not resume:
-        raise FileExistsError(f"{path} is there already: pass --resume to keep it, or another --out")
+        raise FileExistsError(f"expected no {path}, found one: pass --resume to keep it, or another --out")
     if result["fingerprint"] != fingerprint:
         raise FileExistsError(
-            f"{path} belongs to another configuration: pass another --out, or the same options"
+            f"expected the same configuration in {path}, found another: pass the same options, or another --out"
         )
     return result
 
 
 def _result(
-    what: Run, experiment: Experiment, task: AbstractTask, fits: list[Posterior], seconds: float
+    plan: Run, experiment: Experiment, task: AbstractTask, fits: list[Posterior], seconds: float
 ) -> dict[str, Any]:
-    published = experiment.published.get(f"{what.preset}-{what.method}")
-    lanes = len(what.experiments) * len(what.seeds)
+    published = experiment.published.get(f"{plan.preset}-{plan.method}")
+    lanes = len(plan.experiments) * len(plan.seeds)
     began = time.perf_counter()
-    seeds = [task.evaluate(jax.random.key(2), fit, what.recipe) for fit in fits]
+    # One key for all: seeds and methods are judged with the same random numbers.
+    seeds = [task.evaluate(jax.random.key(2), fit, plan.recipe) for fit in fits]
     return {
         "title": experiment.title,
         "reference": experiment.reference,
         "published": published and {"value": published[0], "source": published[1]},
-        "versions": {
-            "uivi": uivi.__version__,
-            "jax": jax.__version__,
-            "python": platform.python_version(),
-        },
+        "versions": {"uivi": uivi.__version__, "jax": jax.__version__, "python": platform.python_version()},
         "device": f"{jax.devices()[0].device_kind} ({platform.machine()}, {jax.local_device_count()} device)",
         "precision": getattr(jax.config, "jax_default_matmul_precision", None) or "default",
         "update_precision": UPDATE_PRECISION,
@@ -222,13 +267,13 @@ def _result(
         "status": [fit.status.name for fit in fits],
         "seeds": seeds,
         "history": fits[0].history,
-        "exhibit": {} if what.recipe.is_brief else task.exhibit(jax.random.key(1), fits[0]),
+        "exhibit": {} if plan.recipe.is_brief else task.exhibit(jax.random.key(1), fits[0]),
     }
 
 
 def _describe_shapes(module: Any) -> Any:
-    """The description of a module of which only shapes are known."""
-    zeros = lambda x: np.zeros(x.shape, x.dtype) if isinstance(x, jax.ShapeDtypeStruct) else x  # noqa: E731
+    """Describes a module that has shapes in place of arrays."""
+    zeros = lambda x: np.zeros(x.shape, x.dtype) if isinstance(x, jax.ShapeDtypeStruct) else x
     return serialisation.describe(jax.tree.map(zeros, module))
 
 
@@ -237,13 +282,13 @@ def _name(function: Callable) -> str:
 
 
 def _readable(result: dict[str, Any]) -> str:
-    """JSON with a line for each entry: short, and a difference shows where it is."""
+    """Formats JSON with one line per entry: short, and a diff shows which entry changed."""
     lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in result.items()]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def _without_nan(value: Any) -> Any:
-    """JSON has no NaN: null instead. Floats keep six digits."""
+    """Replaces NaN and infinities, which JSON lacks, by None, and rounds floats to six digits."""
     if isinstance(value, dict):
         return {k: _without_nan(v) for k, v in value.items()}
     if isinstance(value, list | tuple):

@@ -1,24 +1,25 @@
-"""Section 4.2 on the page: Bayesian multinomial logistic regression."""
+"""Section 4.2 in the report: Bayesian multinomial logistic regression (Figures 3 and 4)."""
 
 from collections.abc import Iterable
 
-from uivi.paper import DEVIATIONS
+from uivi.paper.regression.experiments import DEVIATIONS
 from uivi.paper.report import markup, plots
 from uivi.paper.report.columns import (
     COST,
     Column,
-    Section,
     bound,
     bound_column,
     number,
     plus_minus,
+    run_columns,
     value_column,
-    which,
 )
 from uivi.paper.report.plots import Line, Panel
+from uivi.paper.report.section import Section
 from uivi.paper.results import Result, grouped, median
 
 ELBO_WINDOW, TEST_WINDOW = 20, 2
+"""Lengths of the rolling means in the figures."""
 
 
 def _pointwise(result: Result) -> str:
@@ -26,46 +27,49 @@ def _pointwise(result: Result) -> str:
 
 
 COLUMNS = (
-    *which("data set"),
+    *run_columns("data set"),
     bound_column("ELBO (lower bound)", 2, "elbo_lower", on_terminal=True),
     bound_column("ELBO, paper's estimator (upper bound)", 2, "elbo_paper"),
     bound_column("ELBO, annealed (lower bound)", 2, "ais_lower"),
     bound_column("ELBO, annealed (upper bound)", 2, "ais_upper"),
     value_column("test log-lik. per row, joint", 4, "test_joint"),
-    Column("test log-lik. per row, pointwise", _pointwise, on_terminal=True),
+    Column(header="test log-lik. per row, pointwise", cell=_pointwise, on_terminal=True),
     value_column("accuracy", 4, "test_accuracy"),
     value_column("calibration error", 4, "test_calibration"),
     *COST,
 )
 
 TABLE_NOTE = (
-    "ELBO in nats, on all training data, ± the standard error of its draws. The columns share the draws of "
-    "z and differ by the estimate of log q(z), so they are closer to each other than the errors say. Lower: "
-    "the ε that made z is averaged with the fresh ones. Paper's estimator: fresh ε only, too high in "
-    "expectation. Annealed: log q(z) of a few further draws by annealing from q(ε) to q(ε|z) and back (only "
-    "semi-implicit families need it). Joint: log of the mean over draws of the likelihood of the whole test "
-    "set, over its rows, as in the authors' code. Pointwise: the mean over rows of the log of the averaged "
-    "probability, ± standard error over rows. Calibration error: 15 bins. Milliseconds leave compilation "
-    "and evaluation out."
+    "The ELBO is in nats, on all training data, ± its standard error over the draws of z. All ELBO columns "
+    "share these draws and differ only in the estimate of log q(z), so they agree more closely than the "
+    "standard errors suggest. Lower bound: the ε that generated z is averaged with the fresh ones. Paper's "
+    "estimator: fresh ε only, too high in expectation. Annealed: log q(z) at a few more draws, by annealing "
+    "from q(ε) to q(ε|z) and back (semi-implicit families only). Joint: the log of the test set's likelihood, "
+    "averaged over draws, divided by the number of rows, as in the authors' code. Pointwise: the log of each "
+    "row's averaged probability, averaged over the rows, ± its standard error over rows. The calibration error "
+    "uses 15 bins. Milliseconds exclude compilation and evaluation."
 )
 RECOMPUTED_NOTE = (
-    "The recordings of HAPT with features recomputed by this project are not UCI's matrix: values there "
-    "cannot be compared with the paper's."
+    "The HAPT recordings with recomputed features are not UCI's matrix: do not compare their values with the "
+    "paper's."
 )
 
-ELBO_LINES = (plots.BELOW, Line("elbo_paper", "paper's estimator (upper side)", 1.0))
+ELBO_LINES = (plots.BELOW, Line("elbo_paper", "paper's estimator (upper bound)", width=1.0))
 SECONDS = "seconds in updates (no compilation)"
 
 
 def figure_3(results: list[Result]) -> bytes:
-    """ELBO and test log-likelihood against time; a column for each data set."""
+    """Draws ELBO and test log-likelihood against time, one column per data set."""
     groups = grouped(results, lambda r: r["title"])
 
     def row(
         labels: tuple[str, str], lines: tuple[Line, ...], window: int, titles: Iterable[str]
     ) -> list[Panel]:
         pairs = zip(titles, groups.values(), strict=True)
-        return [Panel(title, labels, found, lines, "seconds", window) for title, found in pairs]
+        return [
+            Panel(title=title, labels=labels, results=found, lines=lines, against="seconds", window=window)
+            for title, found in pairs
+        ]
 
     joint, pointwise = ("test log-lik. per row,\njoint (nats)", "test log-lik. per row,\npointwise (nats)")
     untitled = [""] * len(groups)
@@ -79,11 +83,18 @@ def figure_3(results: list[Result]) -> bytes:
 
 
 def figure_4(results: list[Result]) -> bytes:
-    """ELBO against updates for each number of HMC iterations."""
+    """Draws the ELBO against updates for each number of HMC iterations."""
     groups = grouped(results, lambda r: r["title"]).items()
     labels = ("update", "ELBO in nats")
     row = [
-        Panel(f"{title}{part}", labels, found, ELBO_LINES, "step", ELBO_WINDOW, last)
+        Panel(
+            title=f"{title}{part}",
+            labels=labels,
+            results=found,
+            lines=ELBO_LINES,
+            window=ELBO_WINDOW,
+            last=last,
+        )
         for title, found in groups
         for part, last in (("", 1.0), (", the last third", 1 / 3))
     ]
@@ -91,14 +102,14 @@ def figure_4(results: list[Result]) -> bytes:
 
 
 def _body(title: str, about: str, image: bytes, results: list[Result]) -> str:
-    """A figure, then the table of final values."""
+    """Returns a figure followed by the table of final values."""
     recomputed = any("recomputed" in r["title"] for r in results)
     return "\n".join(
         [
             markup.heading(title),
             markup.note(about),
             markup.image(image, title),
-            markup.heading("Values at the end"),
+            markup.heading("Final values"),
             markup.table(COLUMNS, results),
             markup.note(TABLE_NOTE),
             markup.note(RECOMPUTED_NOTE) if recomputed else "",
@@ -108,20 +119,20 @@ def _body(title: str, about: str, image: bytes, results: list[Result]) -> str:
 
 def _figure_3_body(results: list[Result]) -> str:
     about = (
-        "First seed; rolling mean of 20 ELBO estimates and of 2 test values. ELBO estimates use the "
-        "minibatch of the moment. The vertical axes show the last 80% of each curve."
+        "First seed; rolling means over 20 ELBO estimates and over 2 test values. Each ELBO estimate uses the "
+        "current minibatch. The vertical axes fit the last 80% of each curve."
     )
-    title = "ELBO and test log-likelihood against time (the paper's Figure 3)"
+    title = "ELBO and test log-likelihood against time (Figure 3 of the paper)"
     return _body(title, about, figure_3(results), results)
 
 
 def _figure_4_body(results: list[Result]) -> str:
     about = (
         "hmc-n takes n burn-in and n kept HMC iterations; the paper's standard is 5. First seed; rolling mean "
-        "of 20 estimates on the minibatch of the moment. The vertical axes show the last 80% of each curve, or "
-        "its last third."
+        "over 20 estimates on the current minibatch. The vertical axes fit the last 80% of each curve, or its "
+        "last third."
     )
-    return _body("ELBO against updates (the paper's Figure 4)", about, figure_4(results), results)
+    return _body("ELBO against updates (Figure 4 of the paper)", about, figure_4(results), results)
 
 
 def _summary(result: Result) -> str:
@@ -132,12 +143,16 @@ def _summary(result: Result) -> str:
 
 
 FIGURE_3 = Section(
-    "Bayesian multinomial logistic regression (Section 4.2)",
-    COLUMNS,
-    _figure_3_body,
-    _summary,
-    DEVIATIONS["logreg"],
+    title="Bayesian multinomial logistic regression (Section 4.2)",
+    columns=COLUMNS,
+    body=_figure_3_body,
+    summary=_summary,
+    deviations=DEVIATIONS,
 )
 FIGURE_4 = Section(
-    "Number of HMC iterations (Section 4.2, Figure 4)", COLUMNS, _figure_4_body, _summary, DEVIATIONS["logreg"]
+    title="Number of HMC iterations (Section 4.2, Figure 4)",
+    columns=COLUMNS,
+    body=_figure_4_body,
+    summary=_summary,
+    deviations=DEVIATIONS,
 )

@@ -1,4 +1,4 @@
-"""Fitting and judging Bayesian multinomial logistic regression (Section 4.2)."""
+"""Fits and judges Bayesian multinomial logistic regression (Section 4.2)."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -24,9 +24,21 @@ from uivi.training.monitors import AbstractMonitor
 from uivi.training.update import FitState, Method, sites_key
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Budget:
-    """Draws and intervals of the evaluation: the paper's at full effort."""
+    """Draws and intervals of the evaluation. The defaults are the paper's.
+
+    Attributes:
+        elbo_every: updates between two ELBO estimates of the curve.
+        elbo_draws: draws of z in each of them.
+        elbo_mixing: fresh ε in every ELBO estimate, also in the final one.
+        test_every: updates between two test scores of the curve.
+        test_draws: draws of z in every test score, also in the final one.
+        final_draws: draws of z in the final ELBO.
+        sandwich_draws: draws of (z, ε) in the annealed estimate of log q(z).
+        sandwich: annealing schedule.
+        test_rows: number of test rows to evaluate; None for all.
+    """
 
     elbo_every: int = 100
     elbo_draws: int = 100
@@ -41,13 +53,33 @@ class Budget:
 
 BUDGETS: dict[Effort, Budget] = {
     "full": Budget(),
-    "quick": Budget(10, 20, 500, 50, 100, 50, 4, AIS(50, num_grid=8, num_moves=8), 2_000),
-    "smoke": Budget(2, 3, 5, 2, 3, 4, 2, AIS(3, num_grid=2, num_moves=2), 50),
+    "quick": Budget(
+        elbo_every=10,
+        elbo_draws=20,
+        elbo_mixing=500,
+        test_every=50,
+        test_draws=100,
+        final_draws=50,
+        sandwich_draws=4,
+        sandwich=AIS(50, num_grid=8, num_moves=8),
+        test_rows=2_000,
+    ),
+    "smoke": Budget(
+        elbo_every=2,
+        elbo_draws=3,
+        elbo_mixing=5,
+        test_every=2,
+        test_draws=3,
+        final_draws=4,
+        sandwich_draws=2,
+        sandwich=AIS(3, num_grid=2, num_moves=2),
+        test_rows=50,
+    ),
 }
 
 
 class ElboCurve(AbstractMonitor):
-    """The paper's ELBO estimate on the minibatch of the moment, and the same from below."""
+    """The paper's ELBO estimate on the current minibatch, and a lower bound from the same draws."""
 
     every: int = eqx.field(static=True)
     num_draws: int = eqx.field(static=True)
@@ -55,11 +87,11 @@ class ElboCurve(AbstractMonitor):
 
     @eqx.filter_jit
     def __call__(self, method: Method, state: FitState) -> dict[str, Array]:
-        """Both sides; the draws and the fresh ε are shared."""
+        """Returns both estimates. They share the draws of z and the fresh ε."""
         del method
         target, family = state.target, state.family
         site = jax.tree.map(lambda x: x[0], target.sites(sites_key(state), state.step))
-        log_joint = lambda z: target.log_joint(z, site)  # noqa: E731
+        log_joint = lambda z: target.log_joint(z, site)
         budget = (self.num_draws, self.num_mixing)
         terms, _ = likelihood.evaluate_terms(self.key(state), family, log_joint, None, *budget)
         low, high = likelihood.log_marginals(terms, self.num_mixing)
@@ -72,14 +104,14 @@ class ElboCurve(AbstractMonitor):
 
 
 class TestCurve(AbstractMonitor):
-    """Predictions on held-out rows."""
+    """Scores of the predictions on held-out rows."""
 
     held_out: LabelledRows
     every: int = eqx.field(static=True)
     num_draws: int = eqx.field(static=True)
 
     def __call__(self, method: Method, state: FitState) -> dict[str, Array]:
-        """All scores of `predict`."""
+        """Returns all scores of `predict`."""
         del method
         assert isinstance(state.target, SoftmaxRegression)
         scores = predict(self.key(state), state.family, state.target, self.held_out, self.num_draws)
@@ -87,14 +119,21 @@ class TestCurve(AbstractMonitor):
 
 
 class RegressionTask(AbstractTask):
-    """A data set with labels: ELBO from both sides, predictions on its test split."""
+    """A labelled data set, judged by the ELBO from both sides and by predictions on the test split."""
 
-    def __init__(self, dataset: str, batch_size: int, divisor: float, effort: Effort):
-        """Load the data set."""
+    def __init__(self, effort: Effort, *, dataset: str, batch_size: int, divisor: float):
+        """Loads the data set.
+
+        Args:
+            effort: selects the budget of the evaluation.
+            dataset: name of a data set with labels.
+            batch_size: rows in a minibatch.
+            divisor: number that all features are divided by.
+        """
         self.data = datasets.load(dataset)
         train, test, classes = self.data.train, self.data.test, self.data.num_classes
         if train.y is None or test.y is None or classes is None:
-            raise ValueError(f"expected a data set with labels, got {dataset}")
+            raise ValueError(f"expected a data set with labels, got {dataset!r}: it has none")
         self.features, self.labels, self.num_classes = train.x, train.y, classes
         self.budget = BUDGETS[effort]
         self.batch_size, self.divisor = batch_size, divisor
@@ -103,7 +142,7 @@ class RegressionTask(AbstractTask):
         self.test = (jnp.asarray(x), jnp.asarray(test.y[kept]))
 
     def target(self, key: Key, recipe: Recipe) -> SoftmaxRegression:
-        """All training rows."""
+        """Returns the regression on all training rows."""
         del key, recipe
         return SoftmaxRegression.create(
             self.features,
@@ -114,16 +153,16 @@ class RegressionTask(AbstractTask):
         )
 
     def monitors(self, num_steps: int, recipe: Recipe) -> Sequence[AbstractMonitor]:
-        """ELBO and test curves."""
+        """Returns the monitors of the ELBO and of the test scores."""
         del num_steps, recipe
         b = self.budget
         return (
-            ElboCurve(b.elbo_every, b.elbo_draws, b.elbo_mixing),
+            ElboCurve(every=b.elbo_every, num_draws=b.elbo_draws, num_mixing=b.elbo_mixing),
             TestCurve(held_out=self.test, every=b.test_every, num_draws=b.test_draws),
         )
 
     def evaluate(self, key: Key, fit: Posterior, recipe: Recipe) -> dict[str, Any]:
-        """ELBO on all the data: by fresh ε, and by annealing from and to the generating ε; predictions."""
+        """Returns the ELBO on all the data, from fresh ε and from annealing, and the test scores."""
         del recipe
         keys, b = jax.random.split(key, 3), self.budget
         assert isinstance(fit.target, SoftmaxRegression)
@@ -135,6 +174,8 @@ class RegressionTask(AbstractTask):
         values["elbo_paper"] = _value("upper", terms.log_joint - low)
         if isinstance(fit.family, SemiImplicit):
             below, above = _information(keys[2], fit.family, b.sandwich_draws, b.sandwich)
+            # ELBO = E[log p(x, z) - log q(z|ε)] + E[log q(z|ε) - log q(z)]. The first mean takes all draws from
+            # above. Only the second needs annealing, which is costly, so it takes few.
             given = terms.log_joint - terms.own
             values["ais_lower"] = _value("lower", given, below)
             values["ais_upper"] = _value("upper", given, above)
@@ -142,12 +183,12 @@ class RegressionTask(AbstractTask):
         return values
 
     def exhibit(self, key: Key, fit: Posterior) -> dict[str, Any]:
-        """Nothing but the curves."""
+        """Returns an empty dictionary: the figures need only the history."""
         del key, fit
         return {}
 
     def describe(self) -> dict[str, Any]:
-        """Data and budget."""
+        """Returns the data set and the evaluation budget."""
         budget = dataclasses.asdict(self.budget) | {"sandwich": repr(self.budget.sandwich)}
         return {"dataset": self.data.name, "description": self.data.description, "budget": budget}
 
@@ -159,10 +200,10 @@ def _terms(key: Key, family, target: SoftmaxRegression, num_draws: int, num_mixi
 
 @eqx.filter_jit
 def _information(key: Key, family: SemiImplicit, num_draws: int, settings: AIS) -> tuple[Array, Array]:
-    """Log q(z|ε) - log q(z) of draws (z, ε), too low and too high in expectation.
+    """Returns log q(z|ε) - log q(z) at draws (z, ε), too low and too high in expectation.
 
-    log q(z) = log ∫ q(ε) q(z|ε) dε by annealing: the ε that made z is an exact draw of q(ε|z), so the backward
-    chain bounds it from above, and the forward chain from below.
+    Annealing estimates log q(z) = log ∫ q(ε) q(z|ε) dε. The ε that generated z is an exact draw from q(ε|z), so
+    the backward chain gives an upper bound. The forward chain gives a lower bound.
     """
 
     def one(key: Key):
@@ -178,7 +219,7 @@ def _information(key: Key, family: SemiImplicit, num_draws: int, settings: AIS) 
 
 
 def _value(side: Side, *parts: Array) -> dict[str, Any]:
-    """The sum of the means of independent parts, with its standard error, for JSON."""
+    """Returns the sum of the means of independent parts with its standard error, for JSON."""
     values = [np.asarray(part, np.float64) for part in parts]
     variance = sum(v.var(ddof=1) / v.size for v in values)
     mean = float(sum(v.mean() for v in values))

@@ -1,7 +1,7 @@
-"""Results to tables, figures and one HTML page; never trains."""
+"""Turns results into a table on the terminal and one HTML page with figures. It never fits anything."""
 
+from uivi.paper.report.loading import load_results
 from uivi.paper.report.page import write_page
 from uivi.paper.report.terminal import one_line, table
-from uivi.paper.results import load_results
 
 __all__ = ["load_results", "one_line", "table", "write_page"]

@@ -1,4 +1,4 @@
-"""Pieces of HTML."""
+"""Small functions that return HTML."""
 
 import base64
 import html
@@ -23,37 +23,37 @@ pre { overflow-x: auto }
 
 
 def heading(text: str) -> str:
-    """Of a figure or a table."""
+    """Returns the heading of a figure or a table."""
     return f"<h3>{html.escape(text)}</h3>"
 
 
 def note(text: str) -> str:
-    """A paragraph of plain text."""
+    """Returns a paragraph of plain text."""
     return f"<p>{html.escape(text)}</p>"
 
 
 def warning(text: str) -> str:
-    """A paragraph that stands out."""
+    """Returns a highlighted paragraph."""
     return f"<p class='warning'>{html.escape(text)}</p>"
 
 
 def bullets(items: Iterable[str]) -> str:
-    """A list of plain texts."""
+    """Returns a bulleted list of plain texts."""
     return "<ul>" + "".join(f"<li>{html.escape(item)}</li>" for item in items) + "</ul>"
 
 
 def image(png: bytes, alt: str) -> str:
-    """Inline, so that the page needs no other file."""
+    """Returns an image with its data inline, so that the page needs no other file."""
     return f"<img alt='{html.escape(alt)}' src='data:image/png;base64,{base64.b64encode(png).decode()}'>"
 
 
 def folded(summary: str, text: str) -> str:
-    """Preformatted text, shown on a click."""
+    """Returns preformatted text that unfolds on a click."""
     return f"<details><summary>{html.escape(summary)}</summary><pre>{html.escape(text)}</pre></details>"
 
 
 def table(columns: Iterable[Column], results: list[Result]) -> str:
-    """A row for each result."""
+    """Returns a table with one row per result."""
     columns = tuple(columns)
     head = "".join(f"<th>{html.escape(column.header)}</th>" for column in columns)
     rows = ("".join(_cell(column, result) for column in columns) for result in results)

@@ -1,17 +1,18 @@
-"""One self-contained HTML page."""
+"""The HTML page: one self-contained file with all sections."""
 
 import json
 import pathlib
 
 from uivi.paper.report import markup
+from uivi.paper.report.loading import load_results
 from uivi.paper.report.provenance import COLUMNS, data_sets, protocol_warning
 from uivi.paper.report.sections import by_section
-from uivi.paper.results import Result, distinct, load_results, name
+from uivi.paper.results import Result, distinct, run_name
 from uivi.storage import archive
 
 
 def write_page(directory: pathlib.Path) -> pathlib.Path:
-    """Write `report.html` into `directory` from the results below it."""
+    """Writes `report.html` into `directory` from the results below it, and returns its path."""
     directory = pathlib.Path(directory)
     results = load_results(directory)
     path = directory / "report.html"
@@ -37,7 +38,7 @@ def _page(results: list[Result]) -> str:
         "<h2>Provenance</h2>",
         markup.table(COLUMNS, results),
         data_sets(results),
-        *(markup.folded(f"{name(r)}: configuration", json.dumps(r["config"], indent=1)) for r in results),
+        *(markup.folded(f"{run_name(r)}: configuration", json.dumps(r["config"], indent=1)) for r in results),
         "</body></html>",
     ]
     return "\n".join(parts)

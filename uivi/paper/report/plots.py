@@ -1,4 +1,4 @@
-"""Figures of curves, and what all figures share; as PNG bytes."""
+"""Figures with curves, and the style that all figures share. A figure is returned as PNG bytes."""
 
 import dataclasses
 import io
@@ -18,12 +18,21 @@ COLORS = {"uivi": BLUE, "sivi": RED, "explicit": GREEN}
 SPARE = (BLUE, RED, GREEN, ORANGE, PURPLE, GREY)
 DASHES = {"paper": "solid", "default": "dashed"}
 SETTLED = 0.8
+"""Share of each curve, from its end, that the vertical axis must hold."""
 FEW = 10
+"""Curves with fewer points than this get markers."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """A column of the history and how it is drawn; `meaning` is for the legend where there are several."""
+    """A column of the history and how it is drawn.
+
+    Attributes:
+        column: name of the column.
+        meaning: text in the legend; empty if a panel has only one line per result.
+        width: width of the line.
+        alpha: opacity.
+    """
 
     column: str
     meaning: str = ""
@@ -31,22 +40,22 @@ class Line:
     alpha: float = 1.0
 
 
-BELOW = Line("elbo_lower", "lower side", 4.0, 0.35)
+BELOW = Line("elbo_lower", "lower bound", width=4.0, alpha=0.35)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Panel:
-    """One pair of axes: the same columns of several results.
+    """One pair of axes that shows the same columns of several results.
 
     Attributes:
-        title: empty for none.
-        labels: of the horizontal and the vertical axis, empty for none.
-        results: a colour for each method, dashes for the preset.
-        lines: what is drawn of each.
-        against: the column of the horizontal axis.
-        window: how many values the rolling mean takes.
-        last: the share of the horizontal axis that is shown.
-        log_from: distance from 0 beyond which the vertical axis is logarithmic; 0 is then marked.
+        title: title, or an empty string.
+        labels: labels of the horizontal and the vertical axis; empty strings for none.
+        results: results to draw, with one colour per method and one dash style per preset.
+        lines: lines to draw for each result.
+        against: column on the horizontal axis.
+        window: number of values in the rolling mean.
+        last: share of the horizontal axis to show, from its end.
+        log_from: distance from 0 beyond which the vertical axis is logarithmic; it also marks 0.
     """
 
     title: str
@@ -60,14 +69,14 @@ class Panel:
 
 
 def curves_figure(grid: Sequence[Sequence[Panel]], height: float = 3.0) -> bytes:
-    """A grid of panels with one legend below; `height` is of a panel, in inches."""
+    """Draws a grid of panels with one legend below. `height` is the height of a panel in inches."""
     rows, columns = len(grid), max(len(row) for row in grid)
     everything = [result for row in grid for panel in row for result in panel.results]
     styles = _styles(everything)
     lines = distinct(line for row in grid for panel in row for line in panel.lines if line.meaning)
     entries = len(styles) + len(lines)
     width = 5.2 * columns if columns > 1 else 7.0
-    # A legend takes a row for about every 2.2 inches of its entries.
+    # An entry of the legend is about 2.2 inches wide. The figure grows by the rows of the legend.
     per_row = max(1, int(width // 2.2))
     below = 0.25 * -(-entries // per_row) + 0.2
     figure = Figure(figsize=(width, height * rows + below), layout="constrained")
@@ -81,14 +90,14 @@ def curves_figure(grid: Sequence[Sequence[Panel]], height: float = 3.0) -> bytes
 
 
 def legend_below(figure: Figure, handles: Sequence[Any], per_row: int) -> None:
-    """One legend for all axes, outside of them."""
+    """Adds one legend for all axes, below them."""
     figure.legend(
         handles=handles, loc="outside lower center", ncols=min(per_row, len(handles)), fontsize=8, frameon=False
     )
 
 
 def rolling(values: Sequence[float], window: int) -> np.ndarray:
-    """Mean of the last `window` values, or of as many as there are."""
+    """Returns the mean of the last `window` values at each position, of fewer at the beginning."""
     total = np.cumsum(np.concatenate([[0.0], np.asarray(values, float)]))
     ends = np.arange(1, len(values) + 1)
     starts = np.maximum(0, ends - window)
@@ -96,7 +105,7 @@ def rolling(values: Sequence[float], window: int) -> np.ndarray:
 
 
 def settled_limits(curves: Sequence[np.ndarray], share: float = SETTLED) -> tuple[float, float] | None:
-    """Limits that hold the last part of every curve, for the first values may be a million away."""
+    """Returns limits that hold the last part of every curve: the first values may be a million nats away."""
     late = [y[-max(1, round(share * len(y))) :] for y in curves if len(y)]
     if not late:
         return None
@@ -106,7 +115,7 @@ def settled_limits(curves: Sequence[np.ndarray], share: float = SETTLED) -> tupl
 
 
 def dress(axis: Any, title: str, across: str, up: str) -> None:
-    """Title and labels in the sizes all figures use."""
+    """Sets title and labels in the sizes that all figures use."""
     axis.set_title("\n".join(textwrap.fill(line, 44) for line in title.splitlines()), fontsize=10)
     axis.set_xlabel(across, fontsize=9)
     axis.set_ylabel(up, fontsize=9)
@@ -114,12 +123,12 @@ def dress(axis: Any, title: str, across: str, up: str) -> None:
 
 
 def with_commas(axis: Any) -> None:
-    """Large numbers with commas."""
+    """Formats the ticks of an axis with commas."""
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}".replace("-", "−")))
 
 
 def png(figure: Figure) -> bytes:
-    """The figure as a file."""
+    """Returns the figure as the bytes of a PNG file."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=110)
     return buffer.getvalue()
@@ -152,7 +161,7 @@ def _draw(axis: Any, panel: Panel, styles: dict[str, dict[str, Any]]) -> None:
 
 
 def _fullest(drawn: list[tuple[str, np.ndarray]]) -> list[np.ndarray]:
-    """The curves that set the limits: those of the fullest effort."""
+    """Returns the curves that set the limits: those with the fullest effort."""
     for effort in EFFORTS:
         found = [y for e, y in drawn if e == effort and len(y)]
         if found:
@@ -161,7 +170,7 @@ def _fullest(drawn: list[tuple[str, np.ndarray]]) -> list[np.ndarray]:
 
 
 def _styles(results: list[Result]) -> dict[str, dict[str, Any]]:
-    """By label: a colour for each method, dashes for the preset."""
+    """Returns the style of each label: one colour per method, one dash style per preset."""
     others = [m for m in distinct(r["config"]["method"] for r in results) if m not in COLORS]
     colors = COLORS | {method: SPARE[i % len(SPARE)] for i, method in enumerate(others)}
     return {

@@ -1,8 +1,8 @@
-"""The parts of the page, in order: a new kind of experiment is a file and an entry here."""
+"""All sections of the report, in order. A new kind of experiment needs a `section.py` and an entry here."""
 
 from uivi import _checks
 from uivi.paper.regression import section as regression
-from uivi.paper.report.columns import Section
+from uivi.paper.report.section import Section
 from uivi.paper.results import Result
 from uivi.paper.toy import section as toy
 from uivi.paper.vae import section as vae
@@ -16,13 +16,12 @@ SECTIONS: dict[str, Section] = {
 
 
 def section_of(result: Result) -> Section:
-    """Where a result belongs."""
-    _checks.known_name("kind of experiment", result["config"]["kind"], SECTIONS)
-    return SECTIONS[result["config"]["kind"]]
+    """Returns the section that shows a result."""
+    return SECTIONS[_checks.known_name("kind of experiment", result["config"]["kind"], SECTIONS)]
 
 
 def by_section(results: list[Result]) -> list[tuple[Section, list[Result]]]:
-    """The sections that have results, with them."""
+    """Returns the sections that have results, each with its results."""
     owners = [section_of(result) for result in results]
     pairs = [
         (section, [r for r, owner in zip(results, owners, strict=True) if owner is section])

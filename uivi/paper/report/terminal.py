@@ -1,27 +1,28 @@
-"""Results on the terminal."""
+"""The report on the terminal: tables, and one line per run."""
 
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from uivi.paper.report.columns import Column, Section
+from uivi.paper.report.columns import Column
+from uivi.paper.report.section import Section
 from uivi.paper.report.sections import by_section, section_of
-from uivi.paper.results import Result, name
+from uivi.paper.results import Result, run_name
 
-NAME = Column("run", name)
+NAME = Column(header="run", cell=run_name)
 
 
 def table(results: list[Result]) -> Group:
-    """A table for each kind, with the columns that fit."""
+    """Returns one table per section, with the columns that fit on a terminal."""
     return Group(*(_table(section, members) for section, members in by_section(results)))
 
 
 def one_line(result: Result) -> str:
-    """What one run gave."""
+    """Returns the outcome of one run in one line."""
     config = result["config"]
     effort = "" if config["effort"] == "full" else f" ({config['effort']})"
     return (
-        f"{name(result)}{effort}: {section_of(result).summary(result)}, {len(config['seeds'])} seed(s), "
+        f"{run_name(result)}{effort}: {section_of(result).summary(result)}, {len(config['seeds'])} seed(s), "
         f"{config['num_steps']:,} updates, {result['seconds_per_fit']:.1f} s per fit"
     )
 
@@ -30,7 +31,7 @@ def _table(section: Section, results: list[Result]) -> Table:
     columns = [NAME, *(column for column in section.columns if column.on_terminal)]
     made = Table(title=section.title)
     for column in columns:
-        # Headers wrap, cells do not.
+        # The width of the longest cell: headers may wrap, numbers may not.
         width = max(8, *(len(column.cell(result)) for result in results))
         made.add_column(Text(column.header), width=width)
     for result in results:

@@ -1,1 +1,1 @@
-"""Section 4.1: the toys."""
+"""Section 4.1: three densities on the plane (Table 1, Figure 2)."""

@@ -1,4 +1,4 @@
-"""How the estimators of log p(x) depend on their budget."""
+"""The figure that shows how the estimators of log p(x) drift with their budget."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,9 +18,9 @@ REFERENCE: dict[str, Any] = {"color": "black", "linestyle": "dotted", "linewidth
 
 
 def drift_figure(results: list[Result]) -> bytes | None:
-    """Both estimators against M, a line for each S; a row for each data set, a column for each method.
+    """Draws both estimators against M, with one line per S, one row per data set and one column per method.
 
-    None where no result has more than one M (explicit families have no ε).
+    Returns None if no result has more than one M: explicit families have no ε.
     """
     varied = [result for result in results if len(_budgets(result, "mixing")) > 1]
     if not varied:
@@ -53,14 +53,14 @@ def _budgets(result: Result, name: str) -> list[int]:
 
 
 def _reference(result: Result) -> float | None:
-    """AIS on the test images, where it was run on the same ones."""
+    """Returns AIS on the test images, or None if it was run on other images than the estimators."""
     truth = look_up(result["seeds"][0], "truth")
     same = look_up(truth, "images") == look_up(result["config"], "task", "budget", "drift_images")
     return look_up(truth, "real", "ais_lower", "mean") if same else None
 
 
 def _draw(axis: Any, result: Result, sizes: list[int]) -> list[float]:
-    """Draw all lines; return the values drawn."""
+    """Draws all lines and returns the values drawn."""
     drawn = []
     for name, (colors, marker, _) in ESTIMATORS.items():
         for size in sizes:
@@ -84,7 +84,7 @@ def _draw(axis: Any, result: Result, sizes: list[int]) -> list[float]:
 
 
 def _equal_spans(drawn: Sequence[tuple[Any, list[float]]]) -> None:
-    """Axes of the same height in nats, so that slopes can be compared."""
+    """Gives all axes the same height in nats, so that slopes can be compared."""
     ends = [(axis, min(values), max(values)) for axis, values in drawn if values]
     span = 1.1 * max((high - low for _, low, high in ends), default=0.0) or 1.0
     for axis, low, high in ends:
@@ -94,12 +94,12 @@ def _equal_spans(drawn: Sequence[tuple[Any, list[float]]]) -> None:
 
 
 def _shade(colors: str, size: int, sizes: list[int]) -> Any:
-    """Darker for more draws."""
+    """Returns a darker shade for more draws."""
     return matplotlib.colormaps[colors](0.45 + 0.5 * (sizes.index(size) + 1) / len(sizes))
 
 
 def _handles(sizes: list[int], *, references: bool) -> list[Line2D]:
-    """A column for each estimator, the reference below the first."""
+    """Returns one column of the legend per estimator, with the reference below the first."""
     paper, lower = (
         [
             _handle(f"{text}, S = {s:,}", color=_shade(colors, s, sizes), marker=marker, markersize=3)

@@ -1,4 +1,4 @@
-"""Figure 5: images above their reconstructions."""
+"""Figure 5: images and their reconstructions."""
 
 import base64
 
@@ -12,7 +12,7 @@ SIDE = 28
 
 
 def images_figure(result: Result) -> bytes:
-    """Ten images above their reconstructions, first seed."""
+    """Draws ten images above their reconstructions (first seed)."""
     exhibit = result["exhibit"]
     strips = [_strip(exhibit[name]) for name in ("images", "reconstructions")]
     figure = Figure(figsize=(7.0, 1.75), layout="constrained")
@@ -27,7 +27,7 @@ def images_figure(result: Result) -> bytes:
 
 
 def _strip(encoded: str) -> np.ndarray:
-    """Images side by side, with a grey line between them."""
+    """Returns the images side by side, with a grey line between them."""
     images = np.frombuffer(base64.b64decode(encoded), np.uint8).reshape(-1, SIDE, SIDE)
     framed = np.pad(images, ((0, 0), (1, 1), (1, 1)), constant_values=90)
     return np.concatenate(list(framed), axis=1)

@@ -1,4 +1,4 @@
-"""Fitting and judging the variational autoencoder (Section 4.3)."""
+"""Fits and judges the variational autoencoders (Section 4.3)."""
 
 import base64
 import dataclasses
@@ -28,28 +28,31 @@ from uivi.training.update import FitState, Method
 NUM_HELD_OUT = 10_000
 NUM_RECONSTRUCTIONS = 10
 PAD_TO = 60_000
+"""Rows that every data set is padded to, so that all have the same shapes and can share one program."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Budget:
-    """Images and draws of the evaluation: the paper's at full effort.
+    """Images and draws of the evaluation. The defaults are the paper's.
 
     Attributes:
-        test_images: how many of the test images are evaluated.
-        likelihood: the estimators' budget.
-        curve_images: held-out images looked at on the way.
-        curve: budget of that.
-        drift_images: test images on which S and M are varied.
-        truth_images: images of the annealed reference, real and simulated.
-        truth: the annealing.
-        chains: of it, for each image.
+        test_images: number of test images in the final evaluation.
+        likelihood: settings of the final evaluation.
+        curve_images: number of held-out images in the curve.
+        curve: settings of the curve.
+        drift_images: number of test images on which S and M are varied.
+        truth_images: number of images with an annealed reference, both real and simulated.
+        truth: annealing schedule of the reference.
+        chains: number of annealed chains per image.
     """
 
     test_images: int = 10_000
     likelihood: Likelihood = dataclasses.field(default_factory=Likelihood)
     curve_images: int = 2_000
     curve: Likelihood = dataclasses.field(
-        default_factory=lambda: Likelihood(100, 100, 100, StudentT(rounds=2, times=1))
+        default_factory=lambda: Likelihood(
+            num_draws=100, num_mixing=100, sites_at_once=100, student=StudentT(rounds=2, times=1)
+        )
     )
     drift_images: int = 100
     truth_images: int = 100
@@ -60,37 +63,37 @@ class Budget:
 BUDGETS: dict[Effort, Budget] = {
     "full": Budget(),
     "quick": Budget(
-        200,
-        Likelihood(100, 1_000, student=StudentT(times=2)),
-        100,
-        Likelihood(20, 20, student=StudentT(rounds=1, times=1)),
-        50,
-        10,
-        AIS(100, num_grid=8, num_moves=8),
-        4,
+        test_images=200,
+        likelihood=Likelihood(num_draws=100, num_mixing=1_000, student=StudentT(times=2)),
+        curve_images=100,
+        curve=Likelihood(num_draws=20, num_mixing=20, student=StudentT(rounds=1, times=1)),
+        drift_images=50,
+        truth_images=10,
+        truth=AIS(100, num_grid=8, num_moves=8),
+        chains=4,
     ),
     "smoke": Budget(
-        20,
-        Likelihood(5, 10, student=StudentT(rounds=1, times=1)),
-        10,
-        Likelihood(3, 3, student=StudentT(rounds=1, times=1)),
-        4,
-        3,
-        AIS(3, num_grid=2, num_moves=2),
-        2,
+        test_images=20,
+        likelihood=Likelihood(num_draws=5, num_mixing=10, student=StudentT(rounds=1, times=1)),
+        curve_images=10,
+        curve=Likelihood(num_draws=3, num_mixing=3, student=StudentT(rounds=1, times=1)),
+        drift_images=4,
+        truth_images=3,
+        truth=AIS(3, num_grid=2, num_moves=2),
+        chains=2,
     ),
 }
 
 
 class HeldOutCurve(AbstractMonitor):
-    """Log p(x) from below on held-out images."""
+    """Lower bounds of log p(x) and of the ELBO on held-out images."""
 
     images: Float[Array, "N P"]
     every: int = eqx.field(static=True)
     likelihood: Likelihood
 
     def __call__(self, method: Method, state: FitState) -> dict[str, Array | float]:
-        """The better of the two lower bounds is `heldout_student`."""
+        """Returns two lower bounds of log p(x), of which `heldout_student` is the tighter, and the ELBO."""
         del method
         found = self.likelihood(self.key(state), state.family, state.target, self.images)
         return {
@@ -102,14 +105,14 @@ class HeldOutCurve(AbstractMonitor):
 
 
 class VaeTask(AbstractTask):
-    """Binary images: log p(x) by every estimator on the test split.
+    """Binary images, judged by every estimator of log p(x) on the test split.
 
-    A recipe that chooses on held-out data is not fitted to the last 10,000 training images, unless the data set
-    has a validation split.
+    A recipe with `keep_best` selects its parameters on the validation split. A data set without one holds out
+    its last 10,000 training images instead.
     """
 
-    def __init__(self, dataset: str, effort: Effort):
-        """Load the images and binarise grey ones at one half."""
+    def __init__(self, effort: Effort, *, dataset: str):
+        """Loads the images and binarises grey ones at one half."""
         data = datasets.load(dataset)
         grey = data.train.x.max() > 1
         binary = datasets.binarize if grey else np.asarray
@@ -123,13 +126,16 @@ class VaeTask(AbstractTask):
         return self.train
 
     def target(self, key: Key, recipe: Recipe) -> BernoulliVAE:
-        """The model with a fresh decoder."""
+        """Returns the model with a newly initialised decoder."""
         assert recipe.model is not None
         images = self._fitted(recipe)
         return BernoulliVAE(recipe.model(key, images), Rows.create(images, PAD_TO), BATCH_SIZE)
 
     def monitors(self, num_steps: int, recipe: Recipe) -> Sequence[AbstractMonitor]:
-        """Validation images; without any, test images, on which nothing is chosen."""
+        """Returns the monitor on held-out images.
+
+        Without a validation split, a recipe that selects nothing is monitored on test images.
+        """
         held_out = self.valid
         if held_out is None:
             held_out = self.train[-NUM_HELD_OUT:] if recipe.keep_best else self.test
@@ -137,7 +143,10 @@ class VaeTask(AbstractTask):
         return (HeldOutCurve(images=images, every=max(1, num_steps // 20), likelihood=self.budget.curve),)
 
     def evaluate(self, key: Key, fit: Posterior, recipe: Recipe) -> dict[str, Any]:
-        """Every estimator on the test images; unless in brief, its drift with S and M and a reference."""
+        """Returns every estimator on the test images.
+
+        Unless the recipe is brief, also their drift with S and M, and an annealed reference.
+        """
         b = self.budget
         keys = jax.random.split(key, 4)
         assert isinstance(fit.target, BernoulliVAE)
@@ -158,14 +167,14 @@ class VaeTask(AbstractTask):
         }
 
     def exhibit(self, key: Key, fit: Posterior) -> dict[str, Any]:
-        """Ten training images and their reconstructions: the mean of p(x|z) at one draw z (Figure 5)."""
+        """Returns ten training images and their reconstructions (Figure 5): the mean of p(x|z) at one draw."""
         images = _floats(self.train[:NUM_RECONSTRUCTIONS])
         assert isinstance(fit.target, BernoulliVAE)
         made = _reconstructed(key, fit.family, fit.target, images)
         return {"images": _encoded(images), "reconstructions": _encoded(made)}
 
     def describe(self) -> dict[str, Any]:
-        """Data and budget."""
+        """Returns the data set and the evaluation budget."""
         budget = {f.name: _plain(getattr(self.budget, f.name)) for f in dataclasses.fields(self.budget)}
         return {"dataset": self.data.name, "description": self.data.description, "budget": budget}
 
@@ -181,7 +190,7 @@ def _floats(images: np.ndarray) -> Float[Array, "N P"]:
 
 
 def _encoded(images: Array) -> str:
-    """Pixels as bytes, base64."""
+    """Encodes the pixels as bytes in base64."""
     return base64.b64encode(np.round(255 * np.asarray(images)).astype(np.uint8).tobytes()).decode()
 
 

@@ -1,11 +1,11 @@
-"""Every estimator of log p(x) beside an annealed reference."""
+"""Tables of every estimator of log p(x) beside an annealed reference."""
 
 from uivi.paper.report import markup
-from uivi.paper.report.columns import Column, number, plus_minus, which
+from uivi.paper.report.columns import Column, number, plus_minus, run_columns
 from uivi.paper.results import Result, look_up
 
 Z = 3.0
-"""Standard errors above the AIS upper bound from which an estimator is highlighted."""
+"""Number of standard errors above the AIS upper bound at which an estimator is highlighted."""
 
 
 def _column(images: str, header: str, *path: str) -> Column:
@@ -19,7 +19,7 @@ def _column(images: str, header: str, *path: str) -> Column:
         stderr = look_up(truth, *path, "stderr") or 0.0
         return value is not None and ceiling is not None and value > ceiling + Z * stderr
 
-    return Column(header, text, flagged=too_high)
+    return Column(header=header, cell=text, flagged=too_high)
 
 
 def _count(result: Result) -> str:
@@ -35,22 +35,22 @@ def _columns(images: str) -> tuple[Column, ...]:
 
 
 SIMULATED = (
-    *which("data set"),
-    Column("images", _count),
+    *run_columns("data set"),
+    Column(header="images", cell=_count),
     _column("simulated", "log p(x), AIS (lower bound)", "ais_lower"),
     _column("simulated", "log p(x), AIS (upper bound)", "ais_upper"),
     *_columns("simulated"),
 )
 REAL = (
-    *which("data set"),
-    Column("images", _count),
+    *run_columns("data set"),
+    Column(header="images", cell=_count),
     _column("real", "log p(x), AIS (lower bound)", "ais_lower"),
     *_columns("real"),
 )
 
 
 def truth_table(results: list[Result]) -> str:
-    """Simulated images, then test images."""
+    """Returns the table of simulated images, then the table of test images."""
     return (
         "<p>Images simulated from the fitted model:</p>"
         + markup.table(SIMULATED, results)

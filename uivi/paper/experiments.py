@@ -1,0 +1,49 @@
+"""All experiments of the paper by name, and the groups that the command line knows."""
+
+import itertools
+from collections.abc import Iterable
+
+from uivi import datasets
+from uivi.paper.experiment import Experiment
+from uivi.paper.regression import experiments as regression
+from uivi.paper.toy import experiments as toy
+from uivi.paper.vae import experiments as vae
+
+EXPERIMENTS = {e.name: e for e in (*toy.TOYS, *regression.REGRESSIONS, *vae.VAES)}
+
+GROUPS = {
+    "toy": ("banana", "multimodal", "xshaped"),
+    "logreg": ("logreg-mnist", "logreg-hapt"),
+    "vae": ("vae-mnist", "vae-fashion"),
+}
+GROUPS["paper"] = (*GROUPS["toy"], *GROUPS["logreg"], "logreg-iterations", *GROUPS["vae"])
+
+DEVIATIONS = {"toy": toy.DEVIATIONS, "logreg": regression.DEVIATIONS, "vae": vae.DEVIATIONS}
+"""Where the preset `paper` differs from the paper, by section of the report."""
+
+
+def members(name: str) -> tuple[str, ...]:
+    """Returns the experiments of a group, or the one experiment with this name.
+
+    A group replaces an experiment by its stand-in if only the stand-in's data set is available. An experiment
+    that is asked for by name is never replaced.
+    """
+    if name not in GROUPS:
+        return (name,)
+    return tuple(_available(EXPERIMENTS[member]) for member in GROUPS[name])
+
+
+def _available(experiment: Experiment) -> str:
+    if experiment.stand_in is None or _has_data(experiment) or not _has_data(EXPERIMENTS[experiment.stand_in]):
+        return experiment.name
+    return experiment.stand_in
+
+
+def _has_data(experiment: Experiment) -> bool:
+    return experiment.dataset is None or bool(datasets.find(experiment.dataset))
+
+
+def side_by_side(names: Iterable[str]) -> list[tuple[Experiment, ...]]:
+    """Returns the experiments in order, neighbours that can share one compiled program in one tuple."""
+    chosen = (EXPERIMENTS[name] for name in names)
+    return [tuple(group) for _, group in itertools.groupby(chosen, lambda e: e.program or e.name)]
