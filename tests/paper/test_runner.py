@@ -1,4 +1,4 @@
-"""Experiments run, resume and refuse; the report reads what they write."""
+"""Experiments run, resume and refuse bad input; the report reads what they write."""
 
 import contextlib
 import functools
@@ -9,10 +9,9 @@ import signal
 
 import pytest
 
-from uivi import datasets
-from uivi import paper as experiments
-from uivi.evaluation import bounds, metrics
-from uivi.paper import EXPERIMENTS, GROUPS, Run, members, report
+from uivi import datasets, paper
+from uivi.evaluation import bounds, metrics, verdict
+from uivi.paper import EXPERIMENTS, GROUPS, Run, members, report, runner
 from uivi.paper.toy import experiments as toy
 from uivi.storage.checkpoints import locked_directory
 from uivi.training.progress import Silent
@@ -23,7 +22,7 @@ RECIPES = [(p, m) for p, recipes in EXPERIMENTS["banana"].recipes.items() for m 
 
 def tiny(name, preset, method, out, **changes):
     settings = TINY | changes
-    return Run.create(EXPERIMENTS[name], preset, method, settings["seeds"], out, settings["num_steps"])
+    return Run.create(EXPERIMENTS[name], preset=preset, method=method, out=out, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -31,12 +30,12 @@ def out(tmp_path_factory):
     """Every recipe on the banana, with three updates and two seeds."""
     out = tmp_path_factory.mktemp("results")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(diagnosis, "NUM_DRAWS", 100)
-        patch.setattr(diagnosis, "NUM_MIXING", 20)
+        patch.setattr(verdict, "NUM_DRAWS", 100)
+        patch.setattr(verdict, "NUM_MIXING", 20)
         patch.setattr(metrics, "kl_quadrature", functools.partial(metrics.kl_quadrature, log2_mixing=8))
-        patch.setattr(bounds, "PaperElbo", functools.partial(bounds.PaperElbo, num_mixing=100))
+        patch.setattr(bounds, "paper_elbo", functools.partial(bounds.paper_elbo, num_mixing=100))
         for preset, method in RECIPES:
-            experiments.run(tiny("banana", preset, method, out), progress=False)
+            paper.run(tiny("banana", preset, method, out), progress=False)
     return out
 
 
@@ -61,11 +60,11 @@ def test_every_recipe_writes_a_whole_result(out, preset, method):
 def test_the_other_experiments_share_the_recipes(name, tmp_path):
     assert EXPERIMENTS[name].recipes is EXPERIMENTS["banana"].recipes
     run = tiny(name, "paper", "explicit", tmp_path, seeds=(0,))
-    assert experiments.run(run, progress=False)[0]["title"] == EXPERIMENTS[name].title
+    assert paper.run(run, progress=False)[0]["title"] == EXPERIMENTS[name].title
 
 
 def test_seeds_side_by_side_equal_a_seed_alone(out, tmp_path):
-    alone = experiments.run(tiny("banana", "default", "sivi", tmp_path, seeds=(1,)), progress=False)[0]
+    alone = paper.run(tiny("banana", "default", "sivi", tmp_path, seeds=(1,)), progress=False)[0]
     both = json.loads(path(tiny("banana", "default", "sivi", out)).read_text())
     assert alone["seeds"][0]["kl"]["kl"] == pytest.approx(both["seeds"][1]["kl"]["kl"], rel=0.02)
 
@@ -73,18 +72,18 @@ def test_seeds_side_by_side_equal_a_seed_alone(out, tmp_path):
 def test_a_finished_run_is_kept_or_refused(out):
     run = tiny("banana", "paper", "explicit", out)
     before = path(run).read_bytes()
-    assert experiments.run(run, resume=True, progress=False) == [json.loads(before)]
+    assert paper.run(run, resume=True, progress=False) == [json.loads(before)]
     with pytest.raises(FileExistsError, match="pass --resume to keep it, or another --out"):
-        experiments.run(run, progress=False)
-    with pytest.raises(FileExistsError, match="belongs to another configuration"):
-        experiments.run(tiny("banana", "paper", "explicit", out, num_steps=4), resume=True, progress=False)
+        paper.run(run, progress=False)
+    with pytest.raises(FileExistsError, match="expected the same configuration"):
+        paper.run(tiny("banana", "paper", "explicit", out, num_steps=4), resume=True, progress=False)
     assert path(run).read_bytes() == before
 
 
 def test_two_runs_in_one_directory(tmp_path):
     run = tiny("banana", "paper", "explicit", tmp_path)
     with locked_directory(run.directory), pytest.raises(RuntimeError, match="another run is using"):
-        experiments.run(run, progress=False)
+        paper.run(run, progress=False)
 
 
 @pytest.mark.parametrize(
@@ -121,17 +120,16 @@ SMOKED = [
 
 
 def need(name):
-    dataset = {"vae-mnist": "binarized-mnist", "vae-fashion": "fashion-mnist"}.get(name)
-    dataset = dataset or ("hapt-recomputed" if "hapt" in name else "mnist")
+    dataset = EXPERIMENTS[name].dataset
     if not datasets.find(dataset):
-        pytest.skip(f"{dataset} is not here: set UIVI_DATA, or `uivi data get {dataset}`")
+        pytest.skip(f"{dataset} not found: set UIVI_DATA, or `uivi data get {dataset}`")
 
 
 @pytest.mark.parametrize(("name", "preset", "method"), SMOKED)
 def test_every_experiment_smokes_on_real_data(name, preset, method, tmp_path):
     need(name)
-    run = Run.create(EXPERIMENTS[name], preset, method, (0,), tmp_path, effort="smoke")
-    (result,) = experiments.run(run, progress=False)
+    run = Run.create(EXPERIMENTS[name], preset=preset, method=method, seeds=(0,), out=tmp_path, effort="smoke")
+    (result,) = paper.run(run, progress=False)
     assert result["config"]["num_steps"] == 4
     assert result["config"]["task"]["dataset"]
     values = result["seeds"][0]
@@ -140,10 +138,10 @@ def test_every_experiment_smokes_on_real_data(name, preset, method, tmp_path):
     assert report.one_line(result)
 
 
-@pytest.mark.parametrize("kind", experiments.DEVIATIONS)
+@pytest.mark.parametrize("kind", paper.DEVIATIONS)
 def test_the_docs_list_every_deviation(kind):
     text = (pathlib.Path(__file__).parents[2] / "docs" / "experiments.md").read_text()
-    assert all(f"- {line}\n" in text for line in experiments.DEVIATIONS[kind])
+    assert all(f"- {line}\n" in text for line in paper.DEVIATIONS[kind])
 
 
 def test_stand_ins_only_where_their_data_alone_is_here(monkeypatch):
@@ -167,17 +165,25 @@ def test_data_sets_side_by_side_and_resumed(tmp_path, monkeypatch):
     pair = (EXPERIMENTS["vae-mnist"], EXPERIMENTS["vae-fashion"])
 
     def make(out):
-        return Run.create(pair, "default", "explicit", (0,), tmp_path / out, 12, effort="smoke")
+        return Run.create(
+            pair,
+            preset="default",
+            method="explicit",
+            seeds=(0,),
+            out=tmp_path / out,
+            num_steps=12,
+            effort="smoke",
+        )
 
-    whole = experiments.run(make("whole"), progress=False)
+    whole = paper.run(make("whole"), progress=False)
     assert [r["config"]["experiment"] for r in whole] == ["vae-mnist", "vae-fashion"]
     with monkeypatch.context() as patch:
-        patch.setattr(running, "reporter", interrupted_after(5))
-        with pytest.raises(KeyboardInterrupt, match="go on with --resume"):
-            experiments.run(make("parts"), progress=False)
-    with pytest.raises(FileExistsError, match="holds an unfinished run"):
-        experiments.run(make("parts"), progress=False)
-    parts = experiments.run(make("parts"), resume=True, progress=False)
+        patch.setattr(runner, "reporter", interrupted_after(5))
+        with pytest.raises(KeyboardInterrupt, match="pass --resume to continue"):
+            paper.run(make("parts"), progress=False)
+    with pytest.raises(FileExistsError, match="found an unfinished one"):
+        paper.run(make("parts"), progress=False)
+    parts = paper.run(make("parts"), resume=True, progress=False)
     for a, b in zip(whole, parts, strict=True):
         assert a["seeds"] == b["seeds"]
         assert a["exhibit"] == b["exhibit"]
@@ -205,5 +211,5 @@ def test_a_directory_without_results(tmp_path):
     with pytest.raises(FileNotFoundError, match="run `uivi run toy --out"):
         report.write_page(tmp_path)
     (tmp_path / "result.json").write_text('{"half": ')
-    with pytest.raises(ValueError, match="is not a whole result"):
+    with pytest.raises(ValueError, match="expected a complete result"):
         report.write_page(tmp_path)

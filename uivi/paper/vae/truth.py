@@ -1,4 +1,4 @@
-"""Which estimator of log p(x) tells the truth? Drift with the budget, and an annealed reference."""
+"""Tests the estimators of log p(x): their drift with the budget, and an annealed reference."""
 
 from typing import Any
 
@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 from uivi._jax import seldom_jit
 from uivi._types import Key
 from uivi.evaluation.annealing import AIS
+from uivi.evaluation.bounds import high_and_low
 from uivi.evaluation.likelihood import BLOCK, Likelihood, Terms, evaluate_terms
 from uivi.families import AbstractFamily, StandardNormal
 from uivi.targets.vae import BernoulliVAE
@@ -19,9 +20,9 @@ Images = Float[Array, "N P"]
 def drift(
     key: Key, family: AbstractFamily, target: BernoulliVAE, images: Images, settings: Likelihood
 ) -> list[dict[str, Any]]:
-    """The paper's estimator and the one with the generating ε, at parts of the budget in S and in M.
+    """Evaluates the paper's estimator and the one that includes the generating ε at parts of the budget.
 
-    The same draws serve all parts, so the rows differ by the budget alone.
+    All rows share the same draws, so they differ only in S and M.
     """
     terms = _terms(settings, key, family, target, images)
     log_p, own, fresh = (np.asarray(x, np.float64) for x in terms)
@@ -35,14 +36,13 @@ def drift(
 
 
 def _parts(total: int) -> list[int]:
-    """About a tenth, a fifth, a half and all."""
+    """Returns about a tenth, a fifth, a half and all of `total`."""
     return sorted({max(1, round(total * share)) for share in (0.1, 0.2, 0.5, 1.0)})
 
 
 def _estimates(log_p: np.ndarray, own: np.ndarray, fresh: np.ndarray, mixing: int) -> dict[str, float]:
-    total = np.logaddexp.reduce(fresh, 1)
-    low, high = total - np.log(mixing), np.logaddexp(total, own) - np.log1p(mixing)
-    mean = lambda log_w: float(np.mean(np.logaddexp.reduce(log_w, 1) - np.log(log_w.shape[1])))  # noqa: E731
+    high, low = high_and_low(np.logaddexp.reduce(fresh, 1), own, mixing)
+    mean = lambda log_w: float(np.mean(np.logaddexp.reduce(log_w, 1) - np.log(log_w.shape[1])))
     return {"paper": mean(log_p - low), "lower": mean(log_p - high)}
 
 
@@ -50,7 +50,7 @@ def _estimates(log_p: np.ndarray, own: np.ndarray, fresh: np.ndarray, mixing: in
 def _terms(settings: Likelihood, key: Key, family, target, images: Images) -> Terms:
     def one(args):
         key, x = args
-        log_joint = lambda z: target.log_joint(z, x)  # noqa: E731
+        log_joint = lambda z: target.log_joint(z, x)
         return evaluate_terms(key, family, log_joint, x, settings.num_draws, settings.num_mixing)[0]
 
     keys = jax.random.split(key, images.shape[0])
@@ -66,10 +66,10 @@ def truth(
     annealing: AIS,
     chains: int,
 ) -> dict[str, Any]:
-    """All estimators beside annealed importance sampling.
+    """Evaluates all estimators and annealed importance sampling on the same images.
 
-    On real images annealing gives a lower bound. On images simulated from the model, the z that made x is an
-    exact draw of the posterior, so the reverse chain gives an upper bound: a sandwich.
+    On real images, annealing gives a lower bound. On images simulated from the model, the z that generated x is
+    an exact draw from the posterior, so the backward chain gives an upper bound as well.
     """
     simulate_key, real_key, fake_key, estimate_key = jax.random.split(key, 4)
     made, z = _simulate(simulate_key, target, images.shape[0])
@@ -107,7 +107,7 @@ def _simulate(key: Key, target: BernoulliVAE, num: int) -> tuple[Images, Float[A
 @seldom_jit
 def _anneal(annealing: AIS, key: Key, target: BernoulliVAE, images: Images, starts, chains: int):
     def one(key, x, start):
-        log_likelihood = lambda z: target.log_likelihood(z, x)  # noqa: E731
+        log_likelihood = lambda z: target.log_likelihood(z, x)
         result = annealing.sandwich(key, StandardNormal(target.dim), log_likelihood, start, chains)
         return result.lower, result.upper
 
