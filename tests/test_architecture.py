@@ -1,17 +1,16 @@
-"""The shape of the package: imports in one direction, short files, a test row for every class."""
+"""The shape of the package: imports in one direction, no cycles, short files, a test row for every class."""
 
 import ast
 import inspect
 import pathlib
+import re
+import sys
 
 import equinox as eqx
 import jax
 import pytest
 
-import uivi.estimators
-import uivi.families
-import uivi.reverse
-import uivi.targets
+import uivi
 from tests.estimators.table import ESTIMATORS
 from tests.families.table import CONDITIONALS, FAMILIES, MIXINGS, SCALES
 from tests.reverse.table import SAMPLERS
@@ -19,26 +18,26 @@ from tests.targets.test_targets import TARGETS
 
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGE = ROOT / "uivi"
-MAX_LINES = 300
+MAX_LINES = 400
 
 # A module imports from its own layer and from those above it in this table. A new module or folder of
-# uivi/ needs an entry here. "__init__" is the public package itself (`import uivi`).
-LAYERS = (
-    {"_types", "_checks", "_jax", "_leapfrog", "networks", "trainable"},
-    {"targets", "families"},
-    {"gpu", "storage", "datasets"},
-    {"reverse"},
-    {"estimators"},
-    {"evaluation", "training"},
-    {"presets", "integrations", "fitting"},
-    {"__init__"},
-    {"paper", "bench"},
-    {"cli", "__main__"},
-)
-# Pairs of one layer that must not know each other.
+# uivi/ needs an entry here and in docs/architecture.md. "__init__" is the public package (`import uivi`).
+LAYERS = {
+    "ground": ("_types", "_checks", "_jax", "_leapfrog", "trainable", "networks"),
+    "problem and family": ("targets", "families"),
+    "devices and files": ("gpu", "storage", "datasets"),
+    "method": ("reverse", "estimators"),
+    "evaluation": ("evaluation",),
+    "training": ("training",),
+    "user": ("presets", "integrations", "fitting", "__init__"),
+    "paper": ("paper", "bench"),
+    "shell": ("cli", "__main__"),
+}
+# Pairs of one layer that must not know each other, and pairs in which only the first may know the second.
 APART = ({"targets", "families"},)
+ONE_WAY = (("estimators", "reverse"),)
 
-LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+LEVEL = {name: level for level, names in enumerate(LAYERS.values()) for name in names}
 
 
 def unit_of(path: pathlib.Path) -> str:
@@ -46,38 +45,62 @@ def unit_of(path: pathlib.Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-UNITS = {unit_of(path) for path in PACKAGE.rglob("*.py")}
 FILES = sorted(PACKAGE.rglob("*.py"))
+UNITS = {unit_of(path) for path in FILES}
+
+
+def module_of(path: pathlib.Path) -> str:
+    """The dotted name of a file."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path): path for path in FILES}
+
+
+def imported_names(source: str) -> set[str]:
+    """The dotted names of uivi that a module imports anywhere in its text, except for type checkers."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = []
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, "write absolute imports: from uivi.families import ..."
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return {name for name in found if name.partition(".")[0] == "uivi"}
 
 
 def imported_units(source: str) -> set[str]:
-    """The parts of uivi that a module imports, anywhere in its text."""
+    """The modules and folders directly under uivi/ that a module imports."""
+    units = {name.partition(".")[2].partition(".")[0] for name in imported_names(source)}
+    return {unit if unit in UNITS else "__init__" for unit in units}
+
+
+def imported_modules(source: str) -> set[str]:
+    """The modules of uivi that a module imports; a package stands for its `__init__`."""
     found = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            assert not node.level, "write absolute imports: from uivi.families import ..."
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        else:
-            continue
-        for name in names:
-            package, _, rest = name.partition(".")
-            if package == "uivi":
-                unit = rest.partition(".")[0]
-                found.add(unit if unit in UNITS else "__init__")
+    for name in imported_names(source):
+        while name not in MODULES:
+            name = name.rpartition(".")[0]
+        found.add(name)
     return found
 
 
 def back_edges(unit: str, imported: set[str]) -> list[str]:
     """What `unit` must not import."""
     wrong = [name for name in imported if LEVEL[name] > LEVEL[unit]]
-    return wrong + [name for name in imported if {name, unit} in APART]
+    wrong += [name for name in imported if {name, unit} in APART]
+    return wrong + [name for name in imported if (name, unit) in ONE_WAY]
 
 
 def test_every_module_has_a_layer():
     unknown = UNITS - set(LEVEL)
     assert not unknown, f"give {sorted(unknown)} a place in LAYERS of tests/test_architecture.py"
+    assert set(LEVEL) == UNITS, "LAYERS names modules that do not exist"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -91,7 +114,38 @@ def test_back_edges_are_noticed():
     assert back_edges("families", imported_units("from uivi.reverse.base import jump")) == ["reverse"]
     assert back_edges("families", imported_units("def f():\n  from uivi import targets")) == ["targets"]
     assert back_edges("training", imported_units("import uivi")) == ["__init__"]
+    assert back_edges("reverse", imported_units("from uivi.estimators import UIVI")) == ["estimators"]
     assert not back_edges("training", imported_units("from uivi import _checks\nimport uivi.reverse"))
+
+
+def find_cycle(graph: dict[str, set[str]]) -> list[str]:
+    """A cycle of imports, or an empty list."""
+    done, path = set(), []
+
+    def visit(node: str) -> list[str]:
+        if node in path:
+            return [*path[path.index(node) :], node]
+        if node in done:
+            return []
+        path.append(node)
+        for other in sorted(graph[node]):
+            if found := visit(other):
+                return found
+        done.add(path.pop())
+        return []
+
+    return next((found for node in graph if (found := visit(node))), [])
+
+
+def test_there_is_no_import_cycle():
+    """Also none through an import inside a function, which would only hide it."""
+    graph = {name: imported_modules(path.read_text()) - {name} for name, path in MODULES.items()}
+    assert find_cycle(graph) == []
+
+
+def test_a_cycle_is_noticed():
+    assert find_cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
+    assert find_cycle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
 
 
 def test_files_are_short():
@@ -100,6 +154,51 @@ def test_files_are_short():
     lengths = {path: len(path.read_text().splitlines()) for path in paths}
     long = {str(path.relative_to(ROOT)): n for path, n in lengths.items() if n > MAX_LINES}
     assert not long, f"over {MAX_LINES} lines, split: {long}"
+
+
+def shadowed(package: str, names: dict[str, object]) -> list[str]:
+    """The modules of a package that one of its other names hides."""
+    own = [name.rpartition(".")[2] for name in MODULES if name.rpartition(".")[0] == package]
+    return [name for name in own if name in names and not inspect.ismodule(names[name])]
+
+
+@pytest.mark.parametrize("package", sorted({name.rpartition(".")[0] for name in MODULES} - {""}))
+def test_no_module_is_shadowed_by_a_function_of_its_name(package):
+    __import__(package)
+    assert not shadowed(package, vars(sys.modules[package]))
+
+
+def test_a_shadowed_module_is_noticed():
+    assert shadowed("uivi.fitting", {"fit": uivi.fit}) == ["fit"]
+
+
+def test_the_top_level_has_what_a_user_types():
+    assert len(uivi.__all__) <= 30
+    assert sorted(set(uivi.__all__)) == sorted(uivi.__all__)
+    assert all(hasattr(uivi, name) for name in uivi.__all__)
+
+
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
+
+
+def table_of(heading: str) -> list[list[str]]:
+    """The rows of the first table below a heading of docs/architecture.md."""
+    below = ARCHITECTURE.split(f"## {heading}\n", 1)[1]
+    lines = below[below.index("|") :].split("\n\n", 1)[0].splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def test_the_table_of_layers_in_the_docs_is_this_one():
+    rows = {row[0]: re.findall(r"`([\w/]+)`", row[1]) for row in table_of("The layers")}
+    assert {layer: tuple(name.rstrip("/") for name in names) for layer, names in rows.items()} == LAYERS
+
+
+def test_every_concept_of_the_docs_is_where_they_say():
+    rows = table_of("Where is what?")
+    assert len(rows) > 10
+    for _, where in rows:
+        for path in re.findall(r"`([\w/]+\.py|[\w/]+/)`", where):
+            assert (PACKAGE / path).exists(), path
 
 
 def types_in(value) -> set[type]:

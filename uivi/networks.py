@@ -1,7 +1,7 @@
 """Multilayer perceptrons from noise (and context) to the parameters of a conditional."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -12,6 +12,7 @@ from uivi import _checks
 from uivi._types import Context, Key, Noise
 
 
+@runtime_checkable
 class Initialiser(Protocol):
     """Draws the first weight matrix, shape (num_out, num_in), and bias of a layer."""
 
