@@ -10,11 +10,12 @@ BIN := $(VENV)/bin
 PYMC6_VENV := .venv-pymc6
 DEMO := results/demo
 DEMO_PAGE := $(DEMO)/report.html
+RELEASE := build/release
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test test-all gpu-test pymc6-test docs figures lint format bench clean
+.PHONY: help venv demo test test-all gpu-test pymc6-test docs figures lint format bench release-check clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)$$/make \1@\2/p' Makefile | \
@@ -47,14 +48,22 @@ docs: $(VENV)/.installed-docs ## build the documentation into build/site; a warn
 figures: venv ## run the tutorials in full and write their figures and outputs (some minutes)
 	$(BIN)/python -m tests.pages docs/tutorials/*.md
 
-lint: $(VENV)/.installed-dev ## check style and types, change nothing
+lint: $(VENV)/.installed-dev ## check style, types and spelling, change nothing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	$(BIN)/codespell
 
 format: $(VENV)/.installed-dev ## reformat the code and apply the safe fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+release-check: $(VENV)/.installed-dev ## build sdist and wheel, install the wheel afresh, run the README's first example
+	rm -rf $(RELEASE)
+	$(BIN)/python -m build --outdir $(RELEASE) .
+	$(PYTHON) -m venv $(RELEASE)/venv
+	$(RELEASE)/venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(RELEASE)/*.whl
+	cd $(RELEASE) && venv/bin/python ../../.ci/first_example.py ../../README.md
 
 bench: venv ## time one update of each method
 	$(BIN)/uivi bench --quick
