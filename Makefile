@@ -45,8 +45,8 @@ pymc6-test: ## test PyMC 6 in a venv of its own (PYMC6_PYTHON: Python 3.12 or ne
 docs: $(VENV)/.installed-docs ## build the documentation into build/site; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
-figures: venv ## run the tutorials in full and write their figures and outputs (some minutes)
-	$(BIN)/python -m tests.pages docs/tutorials/*.md
+figures: venv ## run tutorials and gallery in full, write their figures and outputs (some minutes)
+	$(BIN)/python -m tests.pages docs/tutorials/*.md docs/gallery.md
 
 lint: $(VENV)/.installed-dev ## check style, types and spelling, change nothing
 	$(BIN)/ruff check .

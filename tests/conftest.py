@@ -19,9 +19,9 @@ install_import_hook("uivi", "beartype.beartype")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 # Calls queued behind one another were seen to hang JAX 0.10.2 on two cores: each is waited for.
-jax.config.update("jax_cpu_enable_async_dispatch", False)  # noqa: FBT003
+jax.config.update("jax_cpu_enable_async_dispatch", False)
 # The suite compiles much and runs little: this takes a third off its time.
-jax.config.update("jax_disable_most_optimizations", True)  # noqa: FBT003
+jax.config.update("jax_disable_most_optimizations", True)
 
 
 def _standard_promotion(function):
@@ -63,13 +63,13 @@ def getkey():
 @pytest.fixture
 def x64():
     """Double precision for one test. Arrays must be made inside the test."""
-    with jax.enable_x64(True):  # noqa: FBT003
+    with jax.enable_x64(True):
         yield
 
 
 @pytest.fixture
 def unchecked():
     """The package as users have it: without the suite's run-time types, whose error would come first."""
-    jaxtyping.config.update("jaxtyping_disable", True)  # noqa: FBT003
+    jaxtyping.config.update("jaxtyping_disable", True)
     yield
-    jaxtyping.config.update("jaxtyping_disable", False)  # noqa: FBT003
+    jaxtyping.config.update("jaxtyping_disable", False)

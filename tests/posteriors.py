@@ -103,7 +103,7 @@ def _exact_funnel() -> tuple[np.ndarray, float]:
 
 def main() -> None:
     """Make all references."""
-    jax.config.update("jax_enable_x64", True)  # noqa: FBT003
+    jax.config.update("jax_enable_x64", True)
     REFERENCES.mkdir(exist_ok=True)
     for make in POSTERIORS:
         posterior = make()

@@ -43,7 +43,7 @@ def _vae():
 class AbstractUnobserved(AbstractModel):
     """A vector and a number without transforms or observations."""
 
-    example = {"a": jnp.zeros(1), "b": jnp.zeros(())}  # noqa: RUF012
+    example = {"a": jnp.zeros(1), "b": jnp.zeros(())}
 
     def constrain(self, unconstrained):
         return unconstrained
