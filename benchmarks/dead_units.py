@@ -1,9 +1,9 @@
-"""How many hidden units of the logistic regression's network are alive under the paper's recipe?
+"""Counts the living hidden units of the regression's network during a fit with the paper's recipe.
 
     python -m benchmarks.dead_units --updates 500
 
-A unit of the second layer is alive if it is positive for one of 500 draws of ε. Without living units μ(ε) is
-constant, q(z) is a mean-field Gaussian, and the reverse chain has nothing to do.
+A unit of the second layer is alive if it is positive for at least one of 500 draws of ε. If no unit is alive,
+μ(ε) is constant, q(z) is a mean-field Gaussian, and the reverse chain has no effect.
 """
 
 import argparse
@@ -20,7 +20,7 @@ LOOKS, NUM_DRAWS = 5, 500
 
 
 def alive_and_spread(state: FitState) -> tuple[int, float]:
-    """Living units of the second layer, and the mean standard deviation of μ(ε) over ε."""
+    """Returns the number of living units and the standard deviation of μ(ε) over ε, averaged over z."""
     net = state.family.conditional.net
     eps = jax.random.normal(jax.random.key(3), (NUM_DRAWS, net.noise_dim))
     hidden = eps
@@ -31,9 +31,10 @@ def alive_and_spread(state: FitState) -> tuple[int, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--updates", type=int, default=500)
-    parser.add_argument("--experiment", default="logreg-mnist")
+    """Prints the number of living units along a fit."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--updates", type=int, default=500, help="number of updates")
+    parser.add_argument("--experiment", default="logreg-mnist", help="name of a regression experiment")
     args = parser.parse_args()
     experiment = EXPERIMENTS[args.experiment]
     recipe = experiment.recipes["paper"]["uivi"]
@@ -41,10 +42,10 @@ def main() -> None:
     method = Method(recipe.estimator, presets.paper_optimizer(args.updates))
     family = recipe.family(jax.random.key(0), target.dim)
     state = initial_state(jax.random.key(1), method, family, target)
-    print("update  alive of", regression.WIDTH, " sd of the mean over noise")
-    print(f"{0:6d}  {alive_and_spread(state)[0]:5d}  {alive_and_spread(state)[1]:.4f}")
-    for _ in range(LOOKS):
-        state, _ = run_updates(method, state, args.updates // LOOKS)
+    print(f"update  units alive (of {regression.WIDTH})  sd of the mean over noise")
+    for updates in (0, *[args.updates // LOOKS] * LOOKS):
+        if updates:
+            state, _ = run_updates(method, state, updates)
         alive, spread = alive_and_spread(state)
         print(f"{int(state.step):6d}  {alive:5d}  {spread:.4f}", flush=True)
 

@@ -1,11 +1,12 @@
-"""Models with reference draws: `uivi.fit` with defaults against NUTS and NumPyro's guides at equal time.
+"""Compares `uivi.fit` with defaults to NUTS and NumPyro's guides at equal time, on models with reference draws.
 
     python -m benchmarks.modelling [MODELS] [--seeds 5] [--rivals all] [--out rows.jsonl]     # from the root
     python -m benchmarks.modelling --table rows.jsonl
 
-Error of a mean: in reference standard deviations; of a standard deviation: its ratio to the reference's, less
-one. The worst variable counts. Distance: sliced 2-Wasserstein, in reference standard deviations. Seconds
-include compilation; a rival gets as many as `uivi.fit` took, or `--seconds`.
+The error of a mean is in reference standard deviations. The error of a standard deviation is |ratio - 1|, where
+ratio is its ratio to the reference's. Both are the largest over all variables. The distance is the sliced
+2-Wasserstein distance, in reference standard deviations. Seconds include compilation. A rival gets as many
+seconds as `uivi.fit` took, or `--seconds`.
 """
 
 import argparse
@@ -31,11 +32,11 @@ COLUMNS = {
     "pareto_k": np.median,
     "seconds": np.median,
 }
-"""What the table shows of a column's values over the seeds."""
+"""Columns of the table, each with the function that combines its values over the seeds."""
 
 
 def errors(draws: dict[str, jax.Array], model) -> tuple[float, float, str]:
-    """The worst error of a mean, the worst of a standard deviation (|ratio - 1|), and where that is."""
+    """Returns the largest error of a mean, the largest error of an sd, and the variable with the latter."""
     means, sds = model.moments()
     shift, ratio, where = 0.0, 0.0, ""
     for name, mean in means.items():
@@ -48,8 +49,10 @@ def errors(draws: dict[str, jax.Array], model) -> tuple[float, float, str]:
     return shift, ratio, where
 
 
-def measured(name: str, method: str, seed: int, draws: dict[str, jax.Array], seconds: float) -> dict[str, Any]:
-    """One row of the table."""
+def measured(
+    draws: dict[str, jax.Array], *, name: str, method: str, seed: int, seconds: float
+) -> dict[str, Any]:
+    """Returns the row of one set of draws."""
     shift, ratio, where = errors(draws, MODELS[name])
     return {
         "model": name,
@@ -64,13 +67,13 @@ def measured(name: str, method: str, seed: int, draws: dict[str, jax.Array], sec
 
 
 def ours(name: str, model: Model, seed: int) -> list[dict[str, Any]]:
-    """With defaults only: draws of q, and reweighted ones."""
+    """Fits with defaults only. Returns a row for draws from q and a row for reweighted draws."""
     began = time.perf_counter()
     settings = {"model_args": model.args, "model_kwargs": model.kwargs, "check": False, "progress": False}
     fitted = uivi.fit(model.model, key=jax.random.key(seed), **settings)
     seconds = time.perf_counter() - began
     found = fitted.check()
-    words = {
+    notes = {
         "pareto_k": found.pareto_k_lower,
         "verdict": str(found.verdict),
         "advice": list(found.advice),
@@ -81,34 +84,38 @@ def ours(name: str, model: Model, seed: int) -> list[dict[str, Any]]:
     rows = []
     for method, number in (("uivi", NUM_DRAWS), ("uivi, reweighted", NUM_DRAWS // 4)):
         draws = fitted.sample(jax.random.key(1), number, reweight=method != "uivi")
-        rows.append(measured(name, method, seed, draws, seconds) | words)
+        rows.append(measured(draws, name=name, method=method, seed=seed, seconds=seconds) | notes)
     return rows
 
 
 def rival(name: str, model: Model, method: str, seed: int, seconds: float) -> dict[str, Any]:
-    """A rival for `seconds`."""
+    """Returns the row of a rival that may take `seconds`."""
     began = time.perf_counter()
     answer = RIVALS[method](model, seed, seconds)
-    row = measured(name, method, seed, answer.draws, time.perf_counter() - began)
+    took = time.perf_counter() - began
+    row = measured(answer.draws, name=name, method=method, seed=seed, seconds=took)
     return row | {"pareto_k": answer.pareto_k, "work": answer.work}
 
 
+def _rivals(args: argparse.Namespace) -> list[str]:
+    return list(RIVALS) if args.rivals == "all" else [m for m in args.rivals.split(",") if m]
+
+
 def rows_of(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Every model with every seed."""
-    methods = list(RIVALS) if args.rivals == "all" else [m for m in args.rivals.split(",") if m]
-    for name in args.names:
+    """Yields the rows of every model and seed."""
+    for name in args.names or MODELS:
         for seed in range(args.first, args.first + args.seeds):
             seconds = args.seconds
             if seconds is None:
                 mine = ours(name, MODELS[name], seed)
                 seconds = mine[0]["seconds"]
                 yield from mine
-            for method in methods:
+            for method in _rivals(args):
                 yield rival(name, MODELS[name], method, seed, seconds)
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Markdown: of each model and method the worst error of all seeds, the median of the rest."""
+    """Formats the rows as Markdown: the largest error over the seeds, and medians of the other columns."""
     lines = [
         "| model | method | seeds | mean | sd | distance | k-hat | seconds | verdicts |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -125,16 +132,21 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Measure, or show what was measured."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", default=list(MODELS))
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--rivals", default="", help=f"some of {', '.join(RIVALS)}, with commas; or all")
-    parser.add_argument("--seconds", type=float, help="of a rival; `uivi.fit` is left out")
-    parser.add_argument("--out", type=pathlib.Path, help="rows are added to this file")
-    parser.add_argument("--table", type=pathlib.Path, nargs="+", help="show these files, measure nothing")
+    """Measures, or shows earlier measurements."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="MODELS", help=f"of {', '.join(MODELS)}; default: all")
+    parser.add_argument("--seeds", type=int, default=1, help="number of seeds")
+    parser.add_argument("--first", type=int, default=0, help="first seed")
+    parser.add_argument(
+        "--rivals", default="", help=f"rivals separated by commas ({', '.join(RIVALS)}), or `all`"
+    )
+    parser.add_argument("--seconds", type=float, help="seconds for each rival; `uivi.fit` does not run then")
+    parser.add_argument("--out", type=pathlib.Path, help="file to append the rows to")
+    parser.add_argument("--table", type=pathlib.Path, nargs="+", help="show these files and measure nothing")
     args = parser.parse_args()
+    for kind, names, known in (("models", args.names, MODELS), ("rivals", _rivals(args), RIVALS)):
+        if unknown := sorted(set(names) - set(known)):
+            parser.error(f"unknown {kind} {', '.join(unknown)}: known: {', '.join(known)}")
     if args.table:
         print(table([json.loads(line) for path in args.table for line in path.read_text().splitlines()]))
         return

@@ -1,7 +1,10 @@
-"""Which kernels an update of a GPU consists of: `python -m benchmarks.profile vae "uivi, default" 32`.
+"""Lists the GPU kernels that make up one update, with the times that JAX's profiler records.
 
-Traces some updates with JAX's profiler and prints, for each kernel, how often an update runs it and how long
-it takes. The number: how many fits side by side. Without arguments: every case of `uivi bench`, one fit each.
+    python -m benchmarks.profile [PROBLEM] [METHOD] [FITS]
+    python -m benchmarks.profile vae "uivi, default" 32
+
+Prints for each kernel how often an update runs it and how long it takes. FITS is the number of fits side by
+side. Without arguments, every case of `uivi bench` is profiled with one fit.
 """
 
 import collections
@@ -13,7 +16,7 @@ import tempfile
 
 import jax
 
-from uivi.bench.cases import Case, cases
+from uivi.bench.cases import Case, available_cases
 from uivi.bench.measure import timing
 from uivi.paper.runner import UPDATE_PRECISION
 from uivi.training.update import run_updates, stack_states
@@ -23,7 +26,7 @@ MOST_ROWS = 40
 
 
 def kernels(folder: pathlib.Path) -> list[tuple[str, float]]:
-    """Name and microseconds of every kernel of the newest trace in `folder`."""
+    """Returns the name and the microseconds of every kernel in the newest trace below `folder`."""
     path = max(folder.rglob("*.trace.json.gz"), key=lambda p: p.stat().st_mtime)
     events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
     streams = {
@@ -37,7 +40,7 @@ def kernels(folder: pathlib.Path) -> list[tuple[str, float]]:
 
 
 def profile(case: Case, lanes: int) -> None:
-    """Print the table of one case."""
+    """Prints the kernels of one case."""
     method, state = case.start(UPDATE_PRECISION)
     state = state if lanes == 1 else stack_states([state] * lanes)
     timed = timing(method, state, UPDATES)
@@ -53,16 +56,18 @@ def profile(case: Case, lanes: int) -> None:
         total[name] += duration
     busy = sum(total.values()) / UPDATES
     launches = sum(count.values()) / UPDATES
-    print(f"== {case.problem}, {case.method}, {lanes} fits: {1e6 * timed.update:.0f} µs an update", end=" ")
-    print(f"untraced, {launches:.0f} kernels, {busy:.0f} µs busy")
+    untraced = f"{1e6 * timed.update:.0f} µs per update without tracing"
+    print(f"== {case.problem}, {case.method}, {lanes} fits: {untraced}", end=", ")
+    print(f"{launches:.0f} kernels, {busy:.0f} µs busy")
     for name, duration in sorted(total.items(), key=lambda item: -item[1])[:MOST_ROWS]:
         print(f"{duration / UPDATES:8.2f} µs {count[name] / UPDATES:7.2f} times  {name[:110]}")
     sys.stdout.flush()
 
 
 def main() -> None:
+    """Profiles the cases that the arguments name."""
     problem, method, lanes = (sys.argv[1:] + ["", "", "1"][len(sys.argv) - 1 :])[:3]
-    for case in cases():
+    for case in available_cases():
         if problem in ("", case.problem) and method in ("", case.method):
             profile(case, int(lanes))
 

@@ -1,4 +1,4 @@
-"""What modellers would use instead: NUTS and NumPyro's guides, each for a given number of seconds."""
+"""What modellers would use instead of uivi: NUTS and NumPyro's guides, each for a given number of seconds."""
 
 import time
 from collections.abc import Callable
@@ -20,12 +20,18 @@ NUM_DRAWS = 20_000
 WARMUP, CHUNK = 500, 100
 LEAST_UPDATES = 1_000
 TRIAL_SECONDS = 1.0
-"""Of the trial that tells how many updates fit into the time."""
+"""Length of the trial that estimates how many updates fit into the time."""
 RATE = 1e-2
 
 
 class Answer(NamedTuple):
-    """Draws by site, k-hat of p/q where q has a density, and how much was done."""
+    """What a rival returns.
+
+    Attributes:
+        draws: draws by site.
+        pareto_k: k-hat of p/q; NaN for a method without a density.
+        work: number of updates or draws, human-readable.
+    """
 
     draws: dict[str, jax.Array]
     pareto_k: float
@@ -33,7 +39,7 @@ class Answer(NamedTuple):
 
 
 def nuts(model: Model, seed: int, seconds: float) -> Answer:
-    """One chain: 500 warm-up transitions, then as many as fit into the time (at least 100)."""
+    """Runs one chain: 500 warm-up transitions, then as many as fit into the time, at least 100."""
     began = time.perf_counter()
     mcmc = MCMC(NUTS(model.model), num_warmup=WARMUP, num_samples=CHUNK, progress_bar=False)
     mcmc.run(jax.random.key(seed), *model.args, **model.kwargs)
@@ -47,12 +53,12 @@ def nuts(model: Model, seed: int, seconds: float) -> Answer:
 
 
 def with_guide(make: Callable[..., AutoContinuous], model: Model, seed: int, seconds: float) -> Answer:
-    """SVI with Adam, its rate falling as a cosine over as many updates as fit into the time."""
+    """Runs SVI with Adam and a cosine schedule over as many updates as fit into the time."""
     began = time.perf_counter()
     guide = make(model.model)
 
     def started(num_steps: int):
-        """The state before the first of `num_steps` updates, and a compiled function that makes some."""
+        """Returns SVI with its initial state and a compiled function that makes a number of updates."""
         optimizer = numpyro.optim.optax_to_numpyro(optax.adam(optax.cosine_decay_schedule(RATE, num_steps)))
         svi = SVI(model.model, guide, optimizer, Trace_ELBO(num_particles=10))
         update = lambda _, state: svi.update(state, *model.args, **model.kwargs)[0]
@@ -67,6 +73,7 @@ def with_guide(make: Callable[..., AutoContinuous], model: Model, seed: int, sec
         since = time.perf_counter()
         jax.block_until_ready(advance(state, number))
         took = time.perf_counter() - since
+    # The schedule depends on the number of updates, so the real run has to compile once more.
     left = seconds - compilation - (time.perf_counter() - began)
     num_steps = max(LEAST_UPDATES, int(left * number / took))
     svi, state, advance = started(num_steps)
@@ -76,22 +83,22 @@ def with_guide(make: Callable[..., AutoContinuous], model: Model, seed: int, sec
 
 
 def _pareto_k(guide: AutoContinuous, params, model: Model) -> float:
-    """Of p/q at 2,048 draws in the unconstrained space."""
+    """Returns k-hat of p/q at 2,048 draws in the unconstrained space."""
     posterior = guide.get_posterior(params)
-    if isinstance(guide, AutoBNAFNormal):  # its flow has no inverse: the density comes along with the draw
+    if isinstance(guide, AutoBNAFNormal):  # its flow has no inverse, so the density must come with the draw
         z, intermediates = posterior.sample_with_intermediates(jax.random.key(2), (2_048,))
     else:
         z, intermediates = posterior.sample(jax.random.key(2), (2_048,)), None
     program = target(model.model, model.args, model.kwargs).source
     log_p = jax.vmap(lambda z: program.log_density(guide._unpack_latent(z)))(z)
     log_q = posterior.log_prob(z, intermediates) if intermediates else posterior.log_prob(z)
-    log_q = log_q.reshape(len(z), -1).sum(1)  # a diagonal normal gives one for each coordinate
+    log_q = log_q.reshape(len(z), -1).sum(1)  # a diagonal normal gives one value per coordinate
     return importance.pareto_k(log_p - log_q)
 
 
 RIVALS: dict[str, Callable[[Model, int, float], Answer]] = {
     "nuts": nuts,
-    # The same family as AutoNormal's, as one vector with a density.
+    # The same family as AutoNormal, but as one vector, which has a density.
     "AutoNormal": lambda *a: with_guide(AutoDiagonalNormal, *a),
     "AutoMultivariateNormal": lambda *a: with_guide(AutoMultivariateNormal, *a),
     "AutoBNAFNormal": lambda *a: with_guide(AutoBNAFNormal, *a),
@@ -99,7 +106,7 @@ RIVALS: dict[str, Callable[[Model, int, float], Answer]] = {
 
 
 def sliced(draws: dict[str, jax.Array], model: Model) -> float:
-    """Sliced 2-Wasserstein distance to the reference in reference standard deviations."""
+    """Returns the sliced 2-Wasserstein distance to the reference, in reference standard deviations."""
     means, sds = model.moments()
     flat = lambda x: jnp.concatenate(
         [((jnp.asarray(x[n]) - means[n]) / sds[n]).reshape(len(x[n]), -1) for n in means], 1

@@ -1,9 +1,9 @@
-"""Choose rate and weight decay of the VAE's default preset on validation images, all settings side by side.
+"""Searches for the learning rate and weight decay of the VAE's default preset on held-out images.
 
     python -m benchmarks.vae_search --method uivi --steps 120000 --grid 0.002:0,0.002:0.03 --out search.json
 
-Every setting on both data sets is a lane of one program: the settings are arrays in the optimiser's state. Test
-images are not looked at: what is held out of the fit judges it.
+All settings on both data sets are lanes of one program, since the settings are arrays in the optimiser's state.
+Settings are judged on images held out of the fit, never on test images.
 """
 
 import argparse
@@ -37,7 +37,7 @@ LOOKS = 5
 
 
 def searched(num_steps: int) -> optax.GradientTransformation:
-    """`vae.default_optimizer` with rate and weight decay in its state."""
+    """Returns `vae.default_optimizer` with the rate and the weight decay in its state."""
     adam = optax.scale_by_adam()
 
     def init(params):
@@ -57,7 +57,7 @@ def searched(num_steps: int) -> optax.GradientTransformation:
 
 
 def lanes(method: Method, recipe, tasks: list[VaeTask], grid: list[tuple[float, float]]) -> FitState:
-    """A fit for every setting and data set, from the same start."""
+    """Returns the stacked states of one fit per setting and data set, all with the same start."""
     family_key, run_key = jax.random.split(jax.random.key(0))
     states = []
     for rate, decay in grid:
@@ -70,7 +70,7 @@ def lanes(method: Method, recipe, tasks: list[VaeTask], grid: list[tuple[float, 
 
 
 def search(method_name: str, num_steps: int, grid: list[tuple[float, float]], num_draws: int) -> list[dict]:
-    """The validation bound of every lane along the way."""
+    """Returns the bound of every lane on held-out images at several points of the fit."""
     recipe = EXPERIMENTS[GROUPS["vae"][0]].recipes["default"][method_name]
     estimator = dataclasses.replace(recipe.estimator, num_draws=num_draws)
     recipe = dataclasses.replace(recipe, estimator=estimator, keep_best=CHOSEN_ON)
@@ -99,17 +99,20 @@ def search(method_name: str, num_steps: int, grid: list[tuple[float, float]], nu
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--method", default="uivi")
-    parser.add_argument("--steps", type=int, default=120_000)
-    parser.add_argument("--grid", default="0.002:0.0,0.002:0.03", help="rate:decay,rate:decay,...")
-    parser.add_argument("--draws", type=int, default=1, help="S")
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("search.json"))
+    """Searches and prints the best bound of every setting."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--method", default="uivi", help="method of the default preset")
+    parser.add_argument("--steps", type=int, default=120_000, help="number of updates")
+    parser.add_argument("--grid", default="0.002:0.0,0.002:0.03", help="settings rate:decay,rate:decay,...")
+    parser.add_argument("--draws", type=int, default=1, help="number of draws of z per image, S")
+    parser.add_argument(
+        "--out", type=pathlib.Path, default=pathlib.Path("search.json"), help="file for all values"
+    )
     args = parser.parse_args()
     grid = [tuple(map(float, pair.split(":"))) for pair in args.grid.split(",")]
     rows = search(args.method, args.steps, grid, args.draws)
     args.out.write_text(json.dumps(rows, indent=0))
-    print(f"{'data':12s} {'rate':>7s} {'decay':>6s}  best log p(x) on validation images (Student-t), at update")
+    print(f"{'data':12s} {'rate':>7s} {'decay':>6s}  best log p(x) on held-out images (Student-t), at update")
     for name in GROUPS["vae"]:
         for rate, decay in grid:
             mine = [r for r in rows if (r["experiment"], r["rate"], r["decay"]) == (name, rate, decay)]

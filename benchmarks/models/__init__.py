@@ -1,10 +1,10 @@
-"""Twelve posteriors as NumPyro models, with reference draws by long NUTS runs.
+"""Twelve posteriors as NumPyro models, with reference draws from long NUTS runs.
 
-from benchmarks.models import MODELS
-draws = MODELS["schools_centred"].reference()  # {"mu": (4000,), "tau": (4000,), "theta": (4000, 8)}
+    from benchmarks.models import MODELS
+    draws = MODELS["schools_centred"].reference()  # {"mu": (4000,), "tau": (4000,), "theta": (4000, 8)}
 
 `python -m benchmarks.models.references` makes the references again. All data is simulated from fixed seeds,
-except the published numbers of the eight schools.
+except the published data of the eight schools.
 """
 
 from benchmarks.models.hierarchical import HIERARCHICAL

@@ -11,7 +11,7 @@ GROUPS = 998
 
 
 def poisson_groups(counts) -> None:
-    """Centred log rates of many groups with a few counts each; sites mean, spread and log_rate."""
+    """Poisson counts in many groups with centred log rates. The sites are mean, spread and log_rate."""
     mean = numpyro.sample("mean", dist.Normal(0, 5))
     spread = numpyro.sample("spread", dist.HalfNormal(1))
     with numpyro.plate("groups", counts.shape[0]):

@@ -1,7 +1,7 @@
 """Two models that sum over hidden labels, as in posteriordb (low_dim_gauss_mix and hmm_example).
 
 Their ordered means have a normal prior restricted to increasing vectors. NumPyro has no such distribution, so
-it is a flat one on ordered vectors times a factor.
+it is written as a flat one on ordered vectors times a factor.
 """
 
 import jax
@@ -14,7 +14,7 @@ from benchmarks.models.model import Model
 
 
 def _ordered_normal(name: str, loc, scale) -> jax.Array:
-    """A site whose entries are N(loc, scale), restricted to increasing order."""
+    """Samples a site whose entries are N(loc, scale), restricted to increasing order."""
     loc = jnp.asarray(loc, float)
     flat = dist.ImproperUniform(dist.constraints.ordered_vector, (), loc.shape)
     value = jnp.asarray(numpyro.sample(name, flat))
@@ -23,7 +23,7 @@ def _ordered_normal(name: str, loc, scale) -> jax.Array:
 
 
 def gaussian_mixture(y) -> None:
-    """Two normals; `theta` is the weight of the lower one; sites mu (ordered), sigma and theta."""
+    """Two normals. The sites are mu (ordered), sigma and theta, the weight of the lower normal."""
     mu = _ordered_normal("mu", [0, 0], 2)
     sigma = numpyro.sample("sigma", dist.HalfNormal(2).expand([2]).to_event(1))
     theta = numpyro.sample("theta", dist.Beta(5, 5))
@@ -33,9 +33,9 @@ def gaussian_mixture(y) -> None:
 
 
 def hidden_markov(y) -> None:
-    """Two states with unit noise; sites theta1 and theta2 (rows of the transition matrix) and mu (ordered).
+    """Two states with unit noise. The sites are theta1, theta2 (rows of the transition matrix) and ordered mu.
 
-    The first state has no prior of its own: as in posteriordb, both start with weight one.
+    The first state has no prior. As in posteriordb, both states start with weight one.
     """
     theta1 = numpyro.sample("theta1", dist.Dirichlet(jnp.ones(2)))
     theta2 = numpyro.sample("theta2", dist.Dirichlet(jnp.ones(2)))

@@ -10,16 +10,16 @@ REFERENCES = pathlib.Path(__file__).parents[1] / "references"
 
 
 class Model(NamedTuple):
-    """A posterior of the benchmark; `model(*args, **kwargs)` is an ordinary NumPyro model.
+    """A posterior of the benchmark. `model(*args, **kwargs)` is an ordinary NumPyro model.
 
     Attributes:
-        name: short, also the name of the reference file.
-        title: one line for people.
-        model: the NumPyro model function.
-        kwargs: its data by name, NumPy arrays.
-        args: its positional arguments; no model here needs any.
-        decentre: normal sites that the reference run samples non-centred, because NUTS would be biased
-            on the model as written. The posterior is the same.
+        name: short name, also of the reference file.
+        title: human-readable name.
+        model: NumPyro model function.
+        kwargs: data by name, as NumPy arrays.
+        args: positional arguments; no model here needs any.
+        decentre: normal sites that the reference run samples non-centred, because NUTS would be biased on the
+            model as written. The posterior is the same.
     """
 
     name: str
@@ -31,22 +31,22 @@ class Model(NamedTuple):
 
     @property
     def path(self) -> pathlib.Path:
-        """Where the reference is kept."""
+        """Path of the reference file."""
         return REFERENCES / f"{self.name}.npz"
 
     def reference(self) -> dict[str, np.ndarray]:
-        """Constrained reference draws of every latent site, shape (draws, *site), in random order."""
+        """Returns constrained reference draws of every latent site, shape (draws, *site), in random order."""
         with np.load(self.path) as file:
             return {site: _decode(file, site) for site in _sites(file)}
 
     def moments(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Means and standard deviations of every latent site, from all draws of the reference run."""
+        """Returns means and standard deviations of every latent site, from all draws of the reference run."""
         with np.load(self.path) as file:
             means = {site: file[f"mean/{site}"] for site in _sites(file)}
             return means, {site: file[f"sd/{site}"] for site in means}
 
     def metadata(self) -> dict[str, Any]:
-        """How the reference was made and how well: dim, chains, rhat, ess_bulk, ess_tail, versions, ..."""
+        """Returns how the reference was made and its diagnostics: dim, chains, rhat, ess_bulk, versions, ..."""
         with np.load(self.path) as file:
             return {key.removeprefix("meta/"): file[key].item() for key in file if key.startswith("meta/")}
 
@@ -56,7 +56,7 @@ def _sites(file: Any) -> list[str]:
 
 
 def _decode(file: Any, site: str) -> np.ndarray:
-    """Undo `references.encode` and `references.pack`; the values lie inside the support of the site."""
+    """Undoes `references.encode` and `references.pack`. The values lie inside the support of the site."""
     offsets = file[f"whole/{site}"] + file[f"part/{site}"] / np.float32(256)
     values = file[f"centre/{site}"] + file[f"scale/{site}"] * offsets
     kind = file[f"kind/{site}"].item()

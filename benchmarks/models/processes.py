@@ -11,9 +11,9 @@ JITTER = 1e-4
 
 
 def gaussian_process(x, counts) -> None:
-    """posteriordb's gp_pois_regr; sites rho (length scale), alpha (amplitude) and f_tilde (white noise).
+    """posteriordb's gp_pois_regr. The sites are rho (length scale), alpha (amplitude) and f_tilde (noise).
 
-    The diagonal gets 1e-4 instead of posteriordb's 1e-10, so that float32 can factorise the kernel.
+    The jitter on the diagonal is 1e-4 instead of posteriordb's 1e-10, so that float32 can factorise the kernel.
     """
     rho = numpyro.sample("rho", dist.Gamma(25, 4))
     alpha = numpyro.sample("alpha", dist.HalfNormal(2))
@@ -25,7 +25,7 @@ def gaussian_process(x, counts) -> None:
 
 
 def random_walk(counts) -> None:
-    """The log rate starts at `level` and goes on as level + walk; sites sigma, level and walk."""
+    """The log rate starts at `level` and continues as level + walk. The sites are sigma, level and walk."""
     sigma = numpyro.sample("sigma", dist.HalfNormal(0.5))
     level = numpyro.sample("level", dist.Normal(0, 3))
     walk = numpyro.sample("walk", dist.GaussianRandomWalk(sigma, num_steps=counts.shape[0] - 1))

@@ -1,10 +1,10 @@
-"""Make the reference draws again: long NUTS runs of NumPyro in float64.
+"""Makes the reference draws by long NUTS runs of NumPyro in float64.
 
     python -m benchmarks.models.references [NAMES] [--chains 4] [--draws N] [--check]    # from the root
 
-Sites in `Model.decentre` are sampled non-centred and transformed back. Fails if any R-hat reaches 1.01 or
-any bulk or tail effective sample size is below 2,000. `--check` makes nothing: a shorter run with other
-random numbers is compared with the stored moments, in units of the standard error of the difference.
+Sites in `Model.decentre` are sampled non-centred and transformed back. The script fails if any R-hat reaches
+1.01 or any bulk or tail effective sample size is below 2,000. With `--check` it writes nothing: it compares a
+shorter run with other random numbers to the stored moments, in standard errors of the difference.
 """
 
 import argparse
@@ -25,13 +25,17 @@ from benchmarks.models import MODELS, Model
 
 KEPT_DRAWS = 4_000
 KEPT_NUMBERS = 500_000
+"""Stored draws, and stored numbers in all where a model has many dimensions: the files stay small."""
 DENSE_LIMIT = 200
+"""Largest number of dimensions with a dense mass matrix."""
 ROUND_LIMIT = 10.0
+"""Largest inflation (see `save`) at which draws may be rounded."""
 CHECK_LIMIT = 4.5
+"""Largest difference from the stored moments, in standard errors, over all moments of a model."""
 
 
 class Run(NamedTuple):
-    """What a NUTS run gave: draws by site, shape (chains, draws, *site), and its health."""
+    """The outcome of a NUTS run. Draws are by site, with shape (chains, draws, *site)."""
 
     draws: dict[str, np.ndarray]
     divergences: int
@@ -39,7 +43,7 @@ class Run(NamedTuple):
 
 
 class Health(NamedTuple):
-    """Worst values over all components of all sites."""
+    """The worst diagnostics over all components of all sites."""
 
     rhat: float
     ess_bulk: float
@@ -52,14 +56,19 @@ class Health(NamedTuple):
 
 
 class Latent(NamedTuple):
-    """How a site is stored (real as it is, positive as its log, simplex as log ratios) and its size then."""
+    """How a site is stored.
+
+    Attributes:
+        kind: "real" for the values, "positive" for their logs, "simplex" for log ratios.
+        size: number of stored numbers per draw.
+    """
 
     kind: str
     size: int
 
 
 def latents(model: Model) -> dict[str, Latent]:
-    """The latent sites of a model."""
+    """Returns the latent sites of a model."""
     start = handlers.substitute(handlers.seed(model.model, 0), substitute_fn=init_to_uniform)
     trace: dict[str, Any] = handlers.trace(start).get_trace(*model.args, **model.kwargs)
     found = {}
@@ -78,14 +87,14 @@ def _kind(support: Any) -> str:
 
 
 def encode(draws: np.ndarray, kind: str) -> np.ndarray:
-    """Draws of a site in the coordinates it is stored in; `Model.reference` undoes it."""
+    """Returns draws in the coordinates in which they are stored. `Model.reference` undoes it."""
     if kind == "positive":
         return np.log(draws)
     return np.log(draws[..., :-1] / draws[..., -1:]) if kind == "simplex" else draws
 
 
-def run(model: Model, chains: int, warmup: int, draws: int, seed: int, dense: bool) -> Run:
-    """Run NUTS on the model, non-centred where it asks for it."""
+def run(model: Model, *, chains: int, warmup: int, draws: int, seed: int, dense: bool) -> Run:
+    """Runs NUTS on the model, non-centred at the sites in `decentre`."""
     began = time.perf_counter()
     config: dict[str, Reparam] = {site: LocScaleReparam(0) for site in model.decentre}
     kernel = NUTS(handlers.reparam(model.model, config=config), target_accept_prob=0.99, dense_mass=dense)
@@ -98,7 +107,7 @@ def run(model: Model, chains: int, warmup: int, draws: int, seed: int, dense: bo
 
 
 def _flat(sites: dict[str, np.ndarray], lead: int) -> np.ndarray:
-    """All components of all sites side by side, after `lead` leading axes."""
+    """Concatenates all components of all sites, after `lead` leading axes."""
     return np.concatenate([x.reshape(*x.shape[:lead], -1) for x in sites.values()], -1)
 
 
@@ -107,14 +116,17 @@ def _ess(draws: np.ndarray, method: str) -> np.ndarray:
 
 
 def health(draws: dict[str, np.ndarray]) -> Health:
-    """Worst rank-normalised R-hat and effective sample sizes."""
+    """Returns the worst rank-normalised R-hat and effective sample sizes."""
     flat = _flat(draws, 2)
     rhat = np.asarray(array_stats.rhat(flat, 0, 1))
     return Health(float(rhat.max()), float(_ess(flat, "bulk").min()), float(_ess(flat, "tail").min()))
 
 
-def pack(values: np.ndarray, centre: np.ndarray, scale: np.ndarray, exact: bool) -> dict[str, np.ndarray]:
-    """Offsets from the centre as whole scales and 256ths of one: a byte each, or float32 for the latter."""
+def pack(values: np.ndarray, centre: np.ndarray, scale: np.ndarray, *, exact: bool) -> dict[str, np.ndarray]:
+    """Splits the offsets from the centre into whole scales and 256ths of a scale.
+
+    Each takes one byte per number. If `exact`, the 256ths are float32 instead.
+    """
     offsets = (values - centre) / scale
     if not exact:
         offsets = np.round(256 * offsets) / 256
@@ -126,10 +138,11 @@ def pack(values: np.ndarray, centre: np.ndarray, scale: np.ndarray, exact: bool)
 
 
 def save(model: Model, made: Run, found: Health) -> None:
-    """Thin, shuffle and write the draws, with moments of all draws and how they were made.
+    """Thins, shuffles and writes the draws, with the moments of all draws and how they were made.
 
-    Rounding to 1/256 of a standard deviation does no harm unless the standard deviation of a component is
-    more than `ROUND_LIMIT` times the one that is left given all others; then draws are kept as float32.
+    Rounding to 1/256 of a standard deviation does no harm unless a component is almost determined by the
+    others. The inflation measures this: the ratio of its standard deviation to the conditional one given all
+    others. Above `ROUND_LIMIT`, draws are stored as float32.
     """
     how = latents(model)
     pooled = {site: made.draws[site].reshape(-1, *made.draws[site].shape[2:]) for site in how}
@@ -166,7 +179,7 @@ def save(model: Model, made: Run, found: Health) -> None:
 
 
 def disagreement(model: Model, draws: dict[str, np.ndarray]) -> float:
-    """Largest difference of means and of standard deviations from the stored ones, in standard errors."""
+    """Returns the largest difference of means and variances from the stored ones, in standard errors."""
     means, sds = (_flat(moment, 0) for moment in model.moments())
     flat = _flat({site: draws[site] for site in latents(model)}, 2)
     both = np.sqrt(1 + flat[..., 0].size / model.metadata()["draws"])
@@ -178,16 +191,18 @@ def disagreement(model: Model, draws: dict[str, np.ndarray]) -> float:
 
 
 def main() -> None:
-    """Make or check the named references, all of them by default."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAMES", help=f"of {', '.join(MODELS)}")
-    parser.add_argument("--chains", type=int, default=4)
-    parser.add_argument("--warmup", type=int, default=1_500)
-    parser.add_argument("--draws", type=int, help="per chain; by default 20,000, in 1,000 dimensions 5,000")
-    parser.add_argument("--check", action="store_true", help="compare a run of 1,000 draws per chain")
+    """Makes or checks the named references, by default all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAMES", help=f"of {', '.join(MODELS)}; default: all")
+    parser.add_argument("--chains", type=int, default=4, help="number of chains")
+    parser.add_argument("--warmup", type=int, default=1_500, help="warm-up transitions per chain")
+    parser.add_argument(
+        "--draws", type=int, help="draws per chain; default: 20,000, or 5,000 in 1,000 dimensions"
+    )
+    parser.add_argument("--check", action="store_true", help="compare a run with 1,000 draws per chain")
     args = parser.parse_args()
     if unknown := set(args.names) - set(MODELS):
-        parser.error(f"no such models: {', '.join(sorted(unknown))}")
+        parser.error(f"unknown models {', '.join(sorted(unknown))}: known: {', '.join(MODELS)}")
     jax.config.update("jax_enable_x64", True)
     print(f"{'name':20} {'dim':>5} {'R-hat':>7} {'bulk':>7} {'tail':>7} {'div':>4} {'s':>6}", flush=True)
     bad = []
@@ -195,14 +210,21 @@ def main() -> None:
         model = MODELS[name]
         dim = sum(latent.size for latent in latents(model).values())
         draws = args.draws or (1_000 if args.check else 5_000 if dim > DENSE_LIMIT else 20_000)
-        made = run(model, args.chains, args.warmup, draws, seed=1 + args.check, dense=dim <= DENSE_LIMIT)
+        made = run(
+            model,
+            chains=args.chains,
+            warmup=args.warmup,
+            draws=draws,
+            seed=1 + args.check,
+            dense=dim <= DENSE_LIMIT,
+        )
         found = health(made.draws)
         line = f"{name:20} {dim:5} {found.rhat:7.4f} {found.ess_bulk:7.0f} {found.ess_tail:7.0f}"
         line += f" {made.divergences:4} {made.seconds:6.0f}"
         if args.check:
             off = disagreement(model, made.draws)
             good = off < CHECK_LIMIT
-            line += f"  off by {off:.1f} standard errors"
+            line += f"  differs by {off:.1f} standard errors"
         else:
             good = found.good
             if good:

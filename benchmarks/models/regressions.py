@@ -1,7 +1,7 @@
 """Regressions with strongly correlated coefficients, on simulated rows.
 
-The first two look like posteriordb's kidscore_interaction and kilpisjarvi: predictors far from zero are
-not centred, so the intercept and the slopes are almost collinear.
+The first two resemble posteriordb's kidscore_interaction and kilpisjarvi. Their predictors are far from zero
+and not centred, so the intercept and the slopes are almost collinear.
 """
 
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from benchmarks.models.model import Model
 
 
 def interaction(score, school, iq) -> None:
-    """Sites beta (intercept, school, iq, school * iq) and sigma; posteriordb has beta flat."""
+    """The sites are beta (intercept, school, iq, school * iq) and sigma. In posteriordb, beta is flat."""
     beta = numpyro.sample("beta", dist.Normal(0, 1_000).expand([4]).to_event(1))
     sigma = numpyro.sample("sigma", dist.HalfCauchy(2.5))
     design = jnp.stack([jnp.ones_like(iq), school, iq, school * iq], -1)
@@ -21,7 +21,7 @@ def interaction(score, school, iq) -> None:
 
 
 def trend(year, temperature) -> None:
-    """Sites alpha, beta and sigma; the year is not centred; posteriordb has sigma flat."""
+    """The sites are alpha, beta and sigma. The year is not centred. In posteriordb, sigma is flat."""
     alpha = numpyro.sample("alpha", dist.Normal(9.3, 100))
     beta = numpyro.sample("beta", dist.Normal(0, 0.0333))
     sigma = numpyro.sample("sigma", dist.HalfNormal(10))
@@ -29,7 +29,7 @@ def trend(year, temperature) -> None:
 
 
 def logistic(x, y) -> None:
-    """One site, weights ~ N(0, 10); the first column of x is one."""
+    """The only site is weights ~ N(0, 10). The first column of x is one."""
     weights = numpyro.sample("weights", dist.Normal(0, 10).expand([x.shape[1]]).to_event(1))
     numpyro.sample("y", dist.Bernoulli(logits=jnp.asarray(x) @ weights).to_event(1), obs=y)
 
@@ -50,7 +50,7 @@ def _temperatures() -> dict[str, np.ndarray]:
 
 
 def _correlated_rows() -> dict[str, np.ndarray]:
-    """The rows of `tests.posteriors.correlated_logistic`: AR(1) features with correlation 0.9."""
+    """Returns the rows of `tests.posteriors.correlated_logistic`: AR(1) features with correlation 0.9."""
     rng = np.random.default_rng(2019)
     features = rng.standard_normal((400, 21))
     for j in range(1, features.shape[1]):

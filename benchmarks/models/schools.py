@@ -11,7 +11,7 @@ ERRORS = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
 
 
 def centred(effects, errors) -> None:
-    """Sites mu, tau and theta ~ N(mu, tau); a funnel between tau and theta."""
+    """The sites are mu, tau and theta ~ N(mu, tau), with a funnel between tau and theta."""
     mu = numpyro.sample("mu", dist.Normal(0, 5))
     tau = numpyro.sample("tau", dist.HalfCauchy(5))
     with numpyro.plate("schools", effects.shape[0]):
@@ -20,7 +20,7 @@ def centred(effects, errors) -> None:
 
 
 def noncentred(effects, errors) -> None:
-    """Sites mu, tau and eta ~ N(0, 1); the effects are mu + tau * eta."""
+    """The sites are mu, tau and eta ~ N(0, 1). The effects are mu + tau * eta."""
     mu = numpyro.sample("mu", dist.Normal(0, 5))
     tau = numpyro.sample("tau", dist.HalfCauchy(5))
     with numpyro.plate("schools", effects.shape[0]):

@@ -14,7 +14,7 @@ BURN_IN = 100
 
 
 def autoregression(y) -> None:
-    """y_t ~ N(alpha + sum_k beta_k y_{t-k}, sigma); sites alpha, beta and sigma."""
+    """y_t ~ N(alpha + sum_k beta_k y_{t-k}, sigma). The sites are alpha, beta and sigma."""
     alpha = numpyro.sample("alpha", dist.Normal(0, 10))
     beta = numpyro.sample("beta", dist.Normal(0, 10).expand([ORDER]).to_event(1))
     sigma = numpyro.sample("sigma", dist.HalfCauchy(2.5))
@@ -25,9 +25,9 @@ def autoregression(y) -> None:
 def garch(y, sigma1) -> None:
     """GARCH(1,1): variance_t = alpha0 + alpha1 (y_{t-1} - mu)² + beta1 variance_{t-1}.
 
-    `weights` is (alpha1, beta1, 1 - alpha1 - beta1). Its Dirichlet(1, 1, 1) prior is flat on the triangle
-    alpha1, beta1 > 0, alpha1 + beta1 < 1, as in posteriordb, with a support that depends on nothing.
-    posteriordb's flat priors of mu and alpha0 are replaced by wide proper ones.
+    The site `weights` is (alpha1, beta1, 1 - alpha1 - beta1). Its Dirichlet(1, 1, 1) prior is flat on the
+    triangle alpha1, beta1 > 0, alpha1 + beta1 < 1, as in posteriordb, but its support is fixed. Wide proper
+    priors replace posteriordb's flat priors of mu and alpha0.
     """
     mu = numpyro.sample("mu", dist.Normal(0, 100))
     alpha0 = numpyro.sample("alpha0", dist.HalfNormal(100))
