@@ -102,7 +102,7 @@ def nan():
 class Unknown(pt.Op):
     """An operation without a translation to JAX."""
 
-    itypes, otypes = [pt.dscalar], [pt.dscalar]  # noqa: RUF012
+    itypes, otypes = [pt.dscalar], [pt.dscalar]
 
     def perform(self, node, inputs, outputs):
         outputs[0][0] = np.asarray(inputs[0])

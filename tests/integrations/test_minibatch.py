@@ -1,4 +1,4 @@
-"""Minibatches of a NumPyro model: without bias, the right posterior, everything on all rows, clear refusals."""
+"""Minibatches of a NumPyro model: unbiased estimates, results on all rows, draws, export and storage."""
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ NUM_ROWS, NOISE = 24, 0.7
 
 
 def make_data(num_rows=NUM_ROWS):
-    """Rows with a group each; nothing symmetric, nothing sorted out."""
+    """Rows in groups, neither symmetric nor sorted."""
     rng = np.random.default_rng(num_rows)
     x = rng.normal(size=(num_rows, 2)) + [0.5, 0.0]
     y = x @ [1.0, -0.5] + 0.3 + NOISE * rng.normal(size=num_rows)
@@ -25,7 +25,7 @@ def make_data(num_rows=NUM_ROWS):
 
 
 def regression(x, group, y=None, prior=2.0):
-    """Global latents, one constrained; a factor and an observation that are no rows; deterministic sites."""
+    """Global latents, one constrained; a factor and an observation without rows; deterministic sites."""
     scale = numpyro.sample("scale", dist.HalfNormal(prior))
     weights = numpyro.sample("weights", dist.Normal(0.0, prior).expand([2]).to_event(1))
     with numpyro.plate("groups", 3):
@@ -43,7 +43,7 @@ Z = jnp.array([0.2, -0.4, 0.3, 0.7, 0.9, -0.6])
 
 @pytest.fixture(scope="module")
 def whole():
-    """The same model on all rows at once, as it is without minibatches."""
+    """The same model on all rows at once."""
     return integration.target(regression, (), make_data())
 
 
@@ -80,18 +80,18 @@ def test_an_unscaled_likelihood_is_noticed(target, whole):
 
 
 def test_an_anchor_takes_the_noise_away(target):
-    """Of a linear model at a hundredth of the way, a hundredth of the noise is left."""
+    """A linear model: at a hundredth of the distance, a hundredth of the noise is left."""
     near = Z.at[0].add(0.01)
     noise = lambda target: np.asarray(estimates(target, 4, near)[1]).std(0).max()
     assert noise(target.anchored(Z)) < 0.05 * noise(target)
 
 
 def test_minibatches_with_a_remainder_are_right_in_the_mean(whole):
-    """7 does not divide 24: each epoch leaves three rows out, others every time."""
+    """7 does not divide 24: each epoch leaves out three rows, different ones every time."""
     target = integration.minibatched(regression, make_data(), batch_size=7)
     estimate = jax.vmap(jax.value_and_grad(target.log_joint), (None, 0))
     values, slopes = jax.jit(estimate)(Z, epoch(target, 3_000))
-    # The three batches of one epoch are not independent, their means are.
+    # The three batches of one epoch are dependent; means over epochs are independent.
     by_epoch = np.column_stack([values, slopes]).reshape(1_000, 3, -1).mean(1)
     expected = np.append(*map(np.asarray, jax.value_and_grad(whole.log_density)(Z)))
     assert_mean(by_epoch, expected, max_stderr=0.3)
@@ -109,7 +109,7 @@ def test_the_density_goes_through_all_rows(batch_size, whole):
 
 
 def test_the_scale_of_a_user_is_kept():
-    """Tempering inside of the model."""
+    """Tempering inside the model."""
 
     def tempered(y):
         mean = numpyro.sample("mean", dist.Normal(0.0, 1.0))
@@ -138,35 +138,35 @@ def test_rows_keep_their_types(target):
 
 
 def test_draws_and_names(target, whole):
-    """What depends on the rows is left out of a draw; the rest is that of the whole model."""
+    """A draw has no sites that depend on the rows, and otherwise equals a draw of the whole model."""
     draw, expected = target.constrain(Z), whole.constrain(Z)
     assert set(draw) == {"scale", "weights", "levels", "norm"}
     for name, value in draw.items():
         np.testing.assert_allclose(value, expected[name], rtol=1e-6)
     assert [target.coordinate(i) for i in (0, 3, 5)] == ["levels[0]", "scale", "weights[1]"]
     assert (target.dim, target.num_sites, target.num_rows) == (6, 1, NUM_ROWS)
-    assert target.model.dims == whole.source.dims
-    jax.tree.map(np.testing.assert_array_equal, target.model.coords, whole.source.coords)
+    assert target.model.dims == whole.model.dims
+    jax.tree.map(np.testing.assert_array_equal, target.model.coords, whole.model.coords)
 
 
 @pytest.mark.parametrize("batch_size", [6, 7])
 def test_likelihood_predictions_and_data_of_all_rows(batch_size, whole, getkey):
-    source = integration.minibatched(regression, make_data(), batch_size).source
-    draws = {name: whole.constrain(Z)[name][None] for name in source.example}
+    model = integration.minibatched(regression, make_data(), batch_size).model
+    draws = {name: whole.constrain(Z)[name][None] for name in model.example}
     draws = jax.tree.map(lambda x: jnp.concatenate([x, 0.5 * x]), draws)
-    likelihood, expected = source.log_likelihood(draws), whole.source.log_likelihood(draws)
+    likelihood, expected = model.log_likelihood(draws), whole.model.log_likelihood(draws)
     assert set(likelihood) == {"total", "y"}
     for name, value in likelihood.items():
         np.testing.assert_allclose(value, expected[name], rtol=1e-4, atol=1e-5)
-    for name, value in source.observed().items():
-        np.testing.assert_allclose(value, whole.source.observed()[name], rtol=1e-6)
+    for name, value in model.observed().items():
+        np.testing.assert_allclose(value, whole.model.observed()[name], rtol=1e-6)
     many = jax.tree.map(lambda x: jnp.repeat(x[:1], 4_000, 0), draws)
-    made = source.predict(getkey(), many)
+    made = model.predict(getkey(), many)
     assert made["total"].shape == (4_000,)
     assert_mean(made["y"], whole.constrain(Z)["mean"], max_stderr=0.015)
     assert len(np.unique(made["y"][0])) == NUM_ROWS
     new = {name: rows[:5] for name, rows in make_data().items() if name != "y"}
-    assert source.predict(getkey(), draws, **new)["y"].shape == (2, 5)
+    assert model.predict(getkey(), draws, **new)["y"].shape == (2, 5)
 
 
 def test_other_arguments_are_passed_on():

@@ -200,7 +200,7 @@ def test_the_start_is_around_the_users_initial_values(getkey):
         pm.Normal("far", 0.0, 100.0, initval=50.0)
         pm.HalfNormal("scale", initval=np.exp(4.0))
     initial = dict(model.rvs_to_initial_values)
-    start = integration.target(model).source.start(getkey())
+    start = integration.target(model).model.start(getkey())
     assert abs(start["far"] - 50) < 1 > abs(start["scale"] - 4)
     assert dict(model.rvs_to_initial_values) == initial
 
@@ -209,7 +209,7 @@ def test_a_posterior_of_a_model_is_saved_and_loaded(fitted, tmp_path, getkey):
     posterior = fitted[1]
     posterior.save(tmp_path / "model.uivi")
     key = getkey()
-    with pytest.raises(ValueError, match="expected the model, to which this posterior belongs"):
+    with pytest.raises(ValueError, match="this posterior belongs to a model: pass it as target="):
         uivi.load(tmp_path / "model.uivi").sample(key, 3)
     again = uivi.load(tmp_path / "model.uivi", target=models.regression())
     jax.tree.map(np.testing.assert_array_equal, again.sample(key, 3), posterior.sample(key, 3))
@@ -223,7 +223,7 @@ BAD = {
     "minibatch": "expected the whole data, got pm.Minibatch",
     "untransformed": "got 'scale' without its transform: leave out default_transform=None",
     "circular": "got the circular 'angle'",
-    "nan": "found none in 100 tries; there, log p is not finite in 'y' .nan.: look for NaN",
+    "nan": "found none in 100 tries; at that point, log p is not finite in 'y' .nan.: look for NaN",
     "unknown_op": "expected a model that PyTensor can translate to JAX(.|\n)*Unknown",
     "improper": "does not change with 'free'",
 }
@@ -236,7 +236,7 @@ def test_bad_models_are_refused(name):
 
 
 def test_arguments_that_do_not_belong_to_a_model_are_refused():
-    with pytest.raises(ValueError, match="expected no `model_args` beside a PyMC model"):
+    with pytest.raises(ValueError, match="expected no `model_args` with a PyMC model"):
         uivi.fit(models.regression(), model_args=(X,), random_seed=0)
     with pytest.raises(TypeError, match="a model, got Model: give a function, or a model without `dim`"):
         uivi.fit(models.regression(), dim=3, random_seed=0)

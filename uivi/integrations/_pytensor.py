@@ -1,4 +1,4 @@
-"""PyTensor graphs as JAX functions, without what PyTensor changes in the user's process."""
+"""PyTensor graphs as JAX functions, without PyTensor's side effects on the user's process."""
 
 import contextlib
 import os
@@ -9,11 +9,12 @@ from typing import Any
 import jax
 
 from uivi._jax import ordinary_promotion
+from uivi.integrations._optional import needs
 
 
 @contextlib.contextmanager
 def settings_kept() -> Iterator[None]:
-    """Undo two effects of importing PyMC's JAX functions: x64 switched on, a hundred CPU devices asked for."""
+    """Undoes two side effects of importing PyMC's JAX functions: x64 mode and a request for 100 devices."""
     x64, flags = jax.config.values["jax_enable_x64"], os.environ.get("XLA_FLAGS")
     try:
         yield
@@ -24,17 +25,12 @@ def settings_kept() -> Iterator[None]:
             os.environ["XLA_FLAGS"] = flags
 
 
-with settings_kept():
-    try:
-        from pymc.sampling.jax import get_jaxified_graph
-    except ImportError as error:
-        raise ImportError(
-            "expected PyMC 5 or 6 to be installed for a PyMC model: pip install 'uivi[pymc]'"
-        ) from error
+with settings_kept(), needs("PyMC 5 or 6", extra="pymc"):
+    from pymc.sampling.jax import get_jaxified_graph
 
 
 def translate(inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[..., list[jax.Array]]:
-    """A compiled JAX function from values of `inputs` to those of `outputs`, in the user's float type.
+    """Returns a compiled JAX function from values of `inputs` to values of `outputs`, in the user's float type.
 
     Raises:
         ValueError: if PyTensor cannot translate the graph.
@@ -54,16 +50,19 @@ def translate(inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[..., li
 
 
 def untranslatable(error: Exception) -> ValueError:
-    """What to tell the user of a failed translation."""
+    """Returns the error for a failed translation."""
     return ValueError(
-        "expected a model that PyTensor can translate to JAX: do without the operation named below, "
-        f"or register that with pytensor.link.jax.dispatch.jax_funcify\n{type(error).__name__}: {error}"
+        "expected a model that PyTensor can translate to JAX: avoid the operation named below, or register it "
+        f"with pytensor.link.jax.dispatch.jax_funcify\n{type(error).__name__}: {error}"
     )
 
 
 @contextlib.contextmanager
 def _pytensor_rules() -> Iterator[None]:
-    """PyTensor asks for float64 by name; without x64 JAX gives float32 and would warn at each place."""
+    """Runs PyTensor's functions under JAX's ordinary promotion rules, without warnings about float64.
+
+    PyTensor asks for float64 by name. Without x64, JAX uses float32 and would warn at each place.
+    """
     with ordinary_promotion(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Explicitly requested dtype", UserWarning)
         yield

@@ -1,4 +1,4 @@
-"""Posteriors for ArviZ: `posterior.to_arviz(key)`; ArviZ 1 (arviz-base) or 0.2x."""
+"""Export to ArviZ 1 (arviz-base) or 0.2x: `posterior.to_arviz(key)`."""
 
 import importlib.metadata
 from typing import TYPE_CHECKING, Any
@@ -9,6 +9,7 @@ from jaxtyping import PyTree
 
 from uivi._types import Key
 from uivi.evaluation import importance
+from uivi.integrations._optional import needs
 from uivi.targets.model import AbstractModelTarget
 
 if TYPE_CHECKING:
@@ -25,18 +26,21 @@ def to_arviz(
     log_likelihood: bool = True,
     predictive: bool = True,
 ) -> Any:
-    """Independent draws with their densities, as one chain.
+    """Returns independent draws with their densities, as one chain.
 
-    Groups: posterior; unconstrained_posterior; sample_stats with `log_p` (unnormalised), `log_q_lower` and
-    `log_q_upper` (log q from below and from above in expectation) and `log_weight` (Pareto-smoothed,
-    normalised); of a model also log_likelihood, posterior_predictive, observed_data and constant_data. They are
-    a DataTree, or InferenceData if the installed ArviZ is older than 1, as PyMC 5 needs it. The draws are not a
-    Markov chain: R-hat and effective sample sizes of them say nothing about the fit, `posterior.check()` does.
+    The groups are posterior, unconstrained_posterior and sample_stats; for a model also log_likelihood,
+    posterior_predictive, observed_data and constant_data. The sample_stats are `log_p` (unnormalised),
+    `log_q_lower` and `log_q_upper` (estimates of log q that are too low and too high in expectation) and
+    `log_weight` (Pareto-smoothed, normalised). The result is a DataTree, or InferenceData if the installed
+    ArviZ is older than 1, as PyMC 5 needs it.
+
+    The draws are not a Markov chain: their R-hat and effective sample size say nothing about the fit. Use
+    `posterior.check()` instead.
 
     Args:
-        posterior: with its target.
+        posterior: a posterior with its target.
         key: random key.
-        num_draws: how many.
+        num_draws: number of draws.
         log_likelihood: whether to evaluate every observation at every draw.
         predictive: whether to draw new observations.
     """
@@ -74,26 +78,25 @@ def to_arviz(
 
 
 def _named(draws: PyTree) -> Group:
-    """Arrays by name: z for a plain vector, the path of a leaf in other structures."""
+    """Returns the arrays by name: "z" for a plain vector, the path of the leaf in other structures."""
     leaves = jax.tree_util.tree_flatten_with_path(draws)[0]
-    name = lambda path: "_".join(str(getattr(p, "key", getattr(p, "idx", p))) for p in path) or "z"  # noqa: E731
+    name = lambda path: "_".join(str(getattr(p, "key", getattr(p, "idx", p))) for p in path) or "z"
     return {name(path): np.asarray(leaf) for path, leaf in leaves}
 
 
 def _chain(group: Group) -> Group:
-    """With a leading axis of one chain."""
+    """Adds a leading axis of one chain."""
     return {name: np.asarray(value)[None] for name, value in group.items()}
 
 
 def _convert(groups: dict[str, Group], dims: dict, coords: dict, attrs: dict[str, Any]) -> Any:
-    # Transforms may change the shape of a variable: its axes belong to the constrained one.
+    # A transform may change the shape of a variable (a simplex loses one entry). The dims describe constrained
+    # variables, so the unconstrained group is converted without them.
     unconstrained = groups.pop("unconstrained_posterior")
     if _is_before_one():
         return _to_inference_data(groups, unconstrained, dims, coords, attrs)
-    try:
+    with needs("ArviZ", extra="arviz"):
         import arviz_base
-    except ImportError as error:
-        raise ImportError("expected ArviZ to be installed: pip install 'uivi[arviz]'") from error
     tree = arviz_base.from_dict(groups, dims=dims, coords=coords)
     plain = arviz_base.from_dict({"unconstrained_posterior": unconstrained})
     tree["unconstrained_posterior"] = plain["unconstrained_posterior"]
@@ -102,7 +105,7 @@ def _convert(groups: dict[str, Group], dims: dict, coords: dict, attrs: dict[str
 
 
 def _is_before_one() -> bool:
-    """Whether the user's ArviZ, and with it PyMC 5, takes InferenceData only; arviz-base may be there too."""
+    """Whether the installed ArviZ, which PyMC 5 shares, takes InferenceData. arviz-base may be there too."""
     try:
         return importlib.metadata.version("arviz").startswith("0.")
     except importlib.metadata.PackageNotFoundError:
@@ -114,6 +117,7 @@ def _to_inference_data(
 ) -> Any:
     import arviz
 
+    # ArviZ 1 has no such names, and a type checker sees one version only.
     tools: Any = vars(arviz)
     data = tools["from_dict"](**groups, dims=dims, coords=coords)
     data.add_groups({"unconstrained_posterior": tools["dict_to_dataset"](unconstrained)})

@@ -145,7 +145,7 @@ class SemiImplicitDistribution(dist.Distribution):
     """
 
     support: Any = dist.constraints.real_vector
-    reparametrized_params: list[str] = []  # noqa: RUF012
+    reparametrized_params: list[str] = []
     pytree_data_fields = ("family", "state")
     pytree_aux_fields = ("sampler", "num_mixing")
 

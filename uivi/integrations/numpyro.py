@@ -167,11 +167,14 @@ class NumPyroModel(AbstractModel):
                 return initialize_model(
                     key, self.model, init_strategy=STARTS, model_args=self.args, model_kwargs=self.kwargs
                 )
-        except RuntimeError as error:
+        except Exception as error:
+            # NumPyro's only sign that no start was found is the text of this error.
+            if not (isinstance(error, RuntimeError) and "Cannot find valid initial parameters" in str(error)):
+                raise _failure(error, _advice(self.model, self.args, self.kwargs)) from error
             raise ValueError(
-                "expected a finite log density and gradient somewhere near the origin of the unconstrained "
-                "space, found none in 100 tries: look for NaN in the data, for observations outside a "
-                f"distribution's support, and for impossible parameters\n{error}"
+                "expected a finite log density and gradient near the origin of the unconstrained space, found "
+                "none in 100 tries: look for NaN in the data, for observations outside the support of a "
+                f"distribution, and for impossible parameters\n{error}"
             ) from error
 
 
@@ -188,11 +191,12 @@ def trial(
         with ordinary_promotion():
             return handlers.trace(started).get_trace(*args, **kwargs)
     except Exception as error:
-        lines = [
-            f"the NumPyro model failed: {type(error).__name__}: {error}",
-            advice or _advice(model, args, kwargs),
-        ]
-        raise ValueError("\n".join(filter(None, lines))) from error
+        raise _failure(error, advice or _advice(model, args, kwargs)) from error
+
+
+def _failure(error: Exception, advice: str) -> ValueError:
+    lines = [f"the NumPyro model failed: {type(error).__name__}: {error}", advice]
+    return ValueError("\n".join(filter(None, lines)))
 
 
 def _advice(model: Callable, args: tuple, kwargs: dict[str, Any]) -> str:
@@ -222,7 +226,7 @@ def _refuse(sites: dict[str, dict]) -> None:
     if not any(site["type"] == "sample" for site in sites.values()):
         raise ValueError(
             "expected a NumPyro model, got a function that runs but declares no variables: declare them with "
-            "numpyro.sample, or pass dim= if it is a log density of z"
+            "numpyro.sample; a log density is a function of z and takes dim="
         )
     latent = [s for s in sites.values() if s["type"] == "sample" and not s["is_observed"]]
     for site in latent:

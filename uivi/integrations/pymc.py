@@ -26,27 +26,32 @@ with settings_kept():
     from pytensor.graph.traversal import ancestors
 
 NUM_TRIES = 100
+"""Number of random points that are tried for a start."""
 JITTER = 1.0
-"""Starts are looked for in the cube of this half width around the model's initial point, as in PyMC."""
+"""Half width of the cube around the model's initial point from which starts are drawn, as in PyMC."""
 
 
 def target(model: Any) -> ModelTarget:
-    """The posterior of a PyMC model (5.x or 6.x), for `uivi.fit`.
+    """Returns the posterior of a PyMC model (5.x or 6.x), for `uivi.fit`.
 
-    Data and dims are those that the model has now: `pm.set_data` does not change the target afterwards.
+    The target keeps the data and dims that the model has now: a later `pm.set_data` does not change it.
 
     Args:
         model: a `pm.Model`.
 
     Raises:
-        ValueError: if the model has no free variable, a discrete, untransformed or circular one, or a
-            minibatch, if it cannot be translated to JAX, or has no finite log density.
+        ValueError: if the model has no free variable, a discrete, untransformed or circular one, a minibatch,
+            or no finite log density, or if PyTensor cannot translate it to JAX.
     """
     return ModelTarget(PyMCModel(model))
 
 
 class PyMCModel(AbstractModel):
-    """A PyMC model with its data as they are."""
+    """A PyMC model, frozen with the data that it has now.
+
+    Args:
+        model: a `pm.Model`.
+    """
 
     def __init__(self, model: Any):
         _refuse(model)
@@ -68,16 +73,16 @@ class PyMCModel(AbstractModel):
         self._check()
 
     def log_density(self, unconstrained: Named) -> Scalar:
-        """With the Jacobians of the transforms, and with potentials."""
+        """Returns log p(x, z), including potentials and the log Jacobians of the transforms."""
         (value,) = self._log_density(*self._values(unconstrained))
         return jnp.asarray(value, jnp.result_type(*unconstrained.values()))
 
     def constrain(self, unconstrained: Named) -> Named:
-        """Free variables and deterministics."""
+        """Returns the free variables and deterministics."""
         return dict(zip(self._derived, self._constrain(*self._values(unconstrained)), strict=True))
 
     def start(self, key: Key) -> Named:
-        """The model's initial point with jitter, as PyMC's own samplers take it."""
+        """Returns the model's initial point with jitter, as PyMC's own samplers do."""
         names = list(self.example)
         for attempt in jax.random.split(key, NUM_TRIES):
             keys = dict(zip(names, jax.random.split(attempt, len(names)), strict=True))
@@ -85,13 +90,13 @@ class PyMCModel(AbstractModel):
             if all(np.all(np.isfinite(x)) for x in jax.tree.leaves(self._trial(point))):
                 return point
         raise ValueError(
-            "expected a finite log density and gradient somewhere near the model's initial point, found none "
-            f"in {NUM_TRIES} tries; there, {self._terms()}: look for NaN in the data, for observations outside "
-            "a distribution's support, for impossible parameters, and give an `initval`"
+            "expected a finite log density and gradient near the model's initial point, found none in "
+            f"{NUM_TRIES} tries; at that point, {self._terms()}: look for NaN in the data, for observations "
+            "outside the support of a distribution, for impossible parameters, and pass an `initval`"
         )
 
     def log_likelihood(self, draws: Named) -> dict[str, np.ndarray]:
-        """Of all observed variables."""
+        """Returns the log likelihood of every observed variable."""
         if not self.model.observed_RVs:
             return {}
         function, inputs, names = self._likelihood
@@ -99,10 +104,10 @@ class PyMCModel(AbstractModel):
         return {name: np.asarray(value) for name, value in zip(names, found, strict=True)}
 
     def predict(self, key: Key, draws: Named, *args: Any, **kwargs: Any) -> dict[str, np.ndarray]:
-        """Observed variables drawn anew, by PyMC."""
+        """Draws the observed variables anew, by PyMC."""
         if args or kwargs:
             raise TypeError(
-                "expected no arguments for a PyMC model: for other data, pm.set_data(...) and "
+                "expected no arguments for a PyMC model: for other data, use pm.set_data(...) and "
                 "pm.sample_posterior_predictive(posterior.to_arviz(key), predictions=True)"
             )
         names = [rv.name for rv in self.model.observed_RVs]
@@ -122,12 +127,15 @@ class PyMCModel(AbstractModel):
         return {name: np.asarray(made[name])[0] for name in names}
 
     def observed(self) -> dict[str, np.ndarray]:
-        """Values of the observed variables."""
+        """Returns the values of the observed variables."""
         return find_observations(self.model)
 
     @functools.cached_property
     def _likelihood(self) -> tuple[Any, list[str], list[str]]:
-        """A function from constrained values to log p of the observations, and the names of both."""
+        """Returns a function from constrained values to log p of the observations, and the names of both.
+
+        Draws come constrained, so the transforms must go. It is built on first use: few users need it.
+        """
         with _copying(self.model):
             plain = remove_value_transforms(self.model)
         terms: Any = plain.logp(plain.observed_RVs, sum=False)
@@ -135,7 +143,7 @@ class PyMCModel(AbstractModel):
         return function, [rv.name for rv in plain.free_RVs], [rv.name for rv in plain.observed_RVs]
 
     def _values(self, unconstrained: Named) -> list[Array]:
-        """In the order and, with x64, in the float types of the model."""
+        """Returns the values in the order of the model and, with x64, in its float types."""
         types = {name: jax.dtypes.canonicalize_dtype(dtype) for name, dtype in self._dtypes.items()}
         return [jnp.asarray(unconstrained[name], dtype) for name, dtype in types.items()]
 
@@ -144,7 +152,7 @@ class PyMCModel(AbstractModel):
         return centre + jax.random.uniform(key, centre.shape, centre.dtype, -JITTER, JITTER)
 
     def _check(self) -> None:
-        """Raise if the functions cannot be traced, or have no finite value."""
+        """Raises if the functions cannot be traced, or if no finite log density is found."""
         try:
             jax.eval_shape(lambda z: (self.log_density(z), self.constrain(z)), self.example)
         except Exception as error:
@@ -152,39 +160,40 @@ class PyMCModel(AbstractModel):
         self.start(jax.random.key(0))
 
     def _terms(self) -> str:
-        """Which terms of the log density are not finite at the initial point."""
+        """Describes the terms of the log density that are not finite at the initial point."""
         model = self.model
         names = [v.name for v in (*model.free_RVs, *model.observed_RVs, *model.potentials)]
         terms: Any = model.logp(sum=False)
         found = translate(model.value_vars, terms)(*self._values(self._initial))
         totals = {name: float(np.sum(np.asarray(term))) for name, term in zip(names, found, strict=True)}
         bad = [f"{name!r} ({total})" for name, total in totals.items() if not np.isfinite(total)]
-        return f"log p is not finite in {', '.join(bad)}" if bad else "log p is finite, its gradient not"
+        return f"log p is not finite in {', '.join(bad)}" if bad else "log p is finite, but not its gradient"
 
 
 def _refuse(model: Any) -> None:
-    """Raise on what cannot be fitted."""
+    """Raises if the model includes something that cannot be fitted."""
     if not model.free_RVs:
         raise ValueError(
-            f"expected at least one free variable, got {sorted(model.named_vars) or 'none at all'}: leave "
-            "`observed` out of the variables that are to be inferred"
+            f"expected at least one free variable, got {sorted(model.named_vars) or 'no variables'}: leave out "
+            "`observed` for the variables to infer"
         )
     discrete = [model.values_to_rvs[value].name for value in model.discrete_value_vars]
     if discrete:
         raise ValueError(
             f"expected continuous free variables, got the discrete {', '.join(map(repr, discrete))}: sum them "
-            "out, as in pm.Mixture or pymc_extras.marginalize"
+            "out, with pm.Mixture or pymc_extras.marginalize"
         )
     for rv in model.free_RVs:
         _refuse_transform(rv, model.rvs_to_transforms[rv])
     graph = ancestors([*model.basic_RVs, *model.potentials, *model.rvs_to_values.values()])
     if any(v.owner is not None and isinstance(v.owner.op, MinibatchOp) for v in graph):
         raise ValueError(
-            "expected the whole data, got pm.Minibatch: give the data themselves, without total_size"
+            "expected the whole data, got pm.Minibatch: pass the data themselves, without total_size"
         )
 
 
 def _refuse_transform(rv: Any, transform: Any) -> None:
+    """Raises unless a free variable lives on an unconstrained space."""
     if transform is None and _default_transform(rv.owner.op, rv) is not None:
         raise ValueError(
             f"expected free variables on unconstrained spaces, got {rv.name!r} without its transform: leave "
@@ -192,19 +201,22 @@ def _refuse_transform(rv: Any, transform: Any) -> None:
         )
     if isinstance(transform, CircularTransform):
         raise ValueError(
-            f"expected free variables on unconstrained spaces, got the circular {rv.name!r}, whose density is "
-            "periodic there: use the angle of a pair of normal variables"
+            f"expected free variables on unconstrained spaces, got the circular {rv.name!r} with a periodic "
+            "density: use the angle of a pair of normal variables"
         )
 
 
 @contextlib.contextmanager
 def _copying(model: Any) -> Iterator[None]:
-    """PyMC 5 copies no model that has them; PyMC 6 takes them away like this itself."""
+    """Removes the initial values of a model while it is copied.
+
+    PyMC 5 refuses to copy a model with initial values. PyMC 6 removes them itself, in the same way.
+    """
     kept = dict(model.rvs_to_initial_values)
     try:
         model.rvs_to_initial_values.update(dict.fromkeys(kept))
         with warnings.catch_warnings():
-            # It is about the copy, which no user gets to see.
+            # The warning is about the copy, which no user sees.
             warnings.filterwarnings("ignore", "Detected variables likely created by GP", UserWarning)
             yield
     finally:
@@ -213,7 +225,7 @@ def _copying(model: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """PyMC logs what it samples."""
+    """Silences PyMC, which logs what it samples."""
     logger = logging.getLogger("pymc")
     level = logger.level
     logger.setLevel(logging.WARNING)
