@@ -1,4 +1,4 @@
-"""Griffe extension: what reading the source alone gets wrong about Equinox modules and jaxtyping."""
+"""Griffe extension that corrects what static analysis gets wrong about Equinox modules and jaxtyping."""
 
 from typing import Any
 
@@ -8,20 +8,20 @@ ROOTS = {"equinox.Module", "typing.NamedTuple"}
 
 
 class Fields(griffe.Extension):
-    """Constructors for modules and named tuples, from their fields; quotes for one-letter shapes."""
+    """Adds constructors to modules and named tuples, from their fields, and quotes one-letter shapes."""
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
-        """Give every class without an `__init__` one."""
+        """Adds an `__init__` to every record that has none."""
         for class_ in _classes(pkg):
             if _is_record(class_) and "__init__" not in class_.members:
                 class_.set_member("__init__", _init(class_))
 
     def on_attribute(self, *, attr: griffe.Attribute, **_: Any) -> None:
-        """Mend its shape."""
+        """Quotes the shape in its annotation."""
         _quote(attr.annotation)
 
     def on_function(self, *, func: griffe.Function, **_: Any) -> None:
-        """Mend the shapes of arguments and result."""
+        """Quotes the shapes of arguments and result."""
         for annotation in (func.returns, *(p.annotation for p in func.parameters)):
             _quote(annotation)
 
@@ -33,7 +33,7 @@ def _classes(module: griffe.Module) -> list[griffe.Class]:
 
 
 def _family(class_: griffe.Class) -> list[griffe.Class]:
-    """Its parents inside the package, then itself."""
+    """Returns its parents inside the package, then the class itself."""
     return [*reversed(class_.mro()), class_]
 
 
@@ -58,7 +58,7 @@ def _init(class_: griffe.Class) -> griffe.Function:
 
 
 def _default(value: Any) -> Any:
-    """Of a plain field, of `eqx.field(default=...)` or of `eqx.field(default_factory=...)`."""
+    """Returns the default of a plain field, of `eqx.field(default=...)` or of a `default_factory`."""
     if not isinstance(value, griffe.ExprCall):
         return value
     options = {a.name: a.value for a in value.arguments if isinstance(a, griffe.ExprKeyword)}
@@ -68,7 +68,7 @@ def _default(value: Any) -> Any:
 
 
 def _quote(annotation: Any) -> None:
-    """Griffe takes the "D" of Float[Array, "D"] for a forward reference and drops its quotes."""
+    """Restores the quotes of shapes: Griffe takes the "D" of Float[Array, "D"] for a forward reference."""
     if not isinstance(annotation, griffe.Expr):
         return
     if isinstance(annotation, griffe.ExprSubscript) and annotation.canonical_path.startswith("jaxtyping."):

@@ -1,4 +1,4 @@
-"""MkDocs hook: LaTeX to MathML at build time, so that pages need no script, font or network for it."""
+"""MkDocs hook that turns LaTeX into MathML at build time, so that formulas need no script, font or network."""
 
 import html
 import re
@@ -6,11 +6,11 @@ import re
 from latex2mathml.converter import convert
 from mkdocs.exceptions import PluginError
 
-# What pymdownx.arithmatex leaves with `generic: true`.
+# The markup that pymdownx.arithmatex produces with `generic: true`.
 INLINE = re.compile(r'<span class="arithmatex">\\\((.+?)\\\)</span>', re.DOTALL)
 BLOCK = re.compile(r'<div class="arithmatex">\\\[\s*(.+?)\s*\\\]</div>', re.DOTALL)
 TAG = re.compile(r"\\tag\{(\w+)\}")
-# Operators that latex2mathml gives out as letters, which browsers set without space.
+# latex2mathml marks these operators as identifiers, which browsers set without space.
 BETTER = {
     "<mi>log</mi>": '<mi>log</mi><mspace width="0.17em" />',
     "<mi>&#x0007E;</mi>": '<mo lspace="0.28em" rspace="0.28em">&#x0223C;</mo>',
@@ -19,7 +19,7 @@ BETTER = {
 
 
 def on_page_content(content: str, **_: object) -> str:
-    """Replace every formula of a page; the n of its tag becomes a number at the right."""
+    """Replaces every formula of a page; the number in its tag moves to the right margin."""
     content = INLINE.sub(lambda found: _mathml(found[1], display="inline"), content)
     content = BLOCK.sub(_block, content)
     if 'class="arithmatex"' in content:
