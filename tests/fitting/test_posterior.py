@@ -1,10 +1,10 @@
 """What a fit gives back: draws, a summary, a file that samples again anywhere."""
 
+import dataclasses
 import os
 import subprocess
 import sys
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -112,15 +112,8 @@ def test_a_file_without_a_diagnosis_says_so(explicit, tmp_path):
     bare.save(tmp_path / "fit")
     again = uivi.load(tmp_path / "fit")
     assert again.sample(KEY, 3).shape == (3, 2)
-    with pytest.raises(ValueError, match=r"found none: call summary\(\) before save\(\)"):
+    with pytest.raises(ValueError, match=r"found none: call check\(\) before save\(\)"):
         again.summary()
-
-
-def test_a_conditional_of_a_module_is_saved(tmp_path):
-    family = uivi.SemiImplicit(uivi.families.StandardNormal(1), BananaShaped(jnp.array([1.0, 2.0])))
-    posterior = uivi.Posterior(family, jnp.zeros(2), uivi.Status.DONE, {}, 0.0)
-    posterior.save(tmp_path / "fit")
-    assert np.array_equal(uivi.load(tmp_path / "fit").sample(KEY, 9), posterior.sample(KEY, 9))
 
 
 def with_local_functions():
@@ -132,61 +125,27 @@ def with_local_functions():
     )  # fmt: skip
 
 
-def of_a_local_class():
-    class Local(uivi.families.AbstractSimpleConditional):
-        weight: jax.Array
-        dim: int = eqx.field(static=True, default=2)
-        noise_dim: int = eqx.field(static=True, default=2)
-
-        def sample(self, key, eps, context=None):
-            return self.weight * eps + jax.random.normal(key, (2,))
-
-        def log_prob(self, z, eps, context=None):
-            return jnp.sum(jax.scipy.stats.norm.logpdf(z - self.weight * eps))
-
-    return Local(jnp.ones(2))
+def test_what_could_not_be_loaded_is_refused_before_any_work(implicit, tmp_path):
+    """A fit takes long, and so does its check: the message comes first, and no file is left."""
+    family = uivi.SemiImplicit(uivi.families.StandardNormal(2), with_local_functions())
+    fitted = dataclasses.replace(implicit, family=family, example=jnp.zeros(2), _check_result=None)
+    with pytest.raises(
+        ValueError,
+        match=r"function with a name in family.conditional.sample_fn, .*lambda.* write it with `def`",
+    ):
+        fitted.save(tmp_path / "fit")
+    assert fitted._check_result is None
+    assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        with_local_functions,
-        of_a_local_class,
-    ],
-)
-def test_what_cannot_be_imported_is_refused_and_no_file_is_left(make, tmp_path):
-    family = uivi.SemiImplicit(uivi.families.StandardNormal(2), make())
+def test_an_own_conditional_loads_with_trust(tmp_path):
+    family = uivi.SemiImplicit(uivi.families.StandardNormal(1), BananaShaped(jnp.array([1.0, 2.0])))
     posterior = uivi.Posterior(family, jnp.zeros(2), uivi.Status.DONE, {}, 0.0)
-    with pytest.raises(ValueError, match="define the class or function at the top level of a module"):
-        posterior.save(tmp_path / "fit")
-    assert not list(tmp_path.iterdir())
-
-
-SAVE_FROM_A_SCRIPT = """
-import sys, jax, jax.numpy as jnp, uivi
-
-class Mine(uivi.families.AbstractSimpleConditional):
-    weight: jax.Array
-    dim = property(lambda self: 1)
-    noise_dim = property(lambda self: 1)
-
-    def sample(self, key, eps, context=None):
-        return self.weight * eps + jax.random.normal(key, (1,))
-
-    def log_prob(self, z, eps, context=None):
-        return jnp.sum(jax.scipy.stats.norm.logpdf(z - self.weight * eps))
-
-family = uivi.SemiImplicit(uivi.families.StandardNormal(1), Mine(jnp.ones(1)))
-uivi.Posterior(family, jnp.zeros(1), uivi.Status.DONE, {}, 0.0).save(sys.argv[1])
-"""
-
-
-def test_a_class_of_a_script_is_refused(tmp_path):
-    """Nobody else could load it: `__main__` is another module there."""
-    command = [sys.executable, "-c", SAVE_FROM_A_SCRIPT, str(tmp_path / "fit")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "define the class or function at the top level" in done.stderr
-    assert not list(tmp_path.iterdir())
+    posterior.save(tmp_path / "fit")
+    with pytest.raises(uivi.storage.ArchiveError, match=r"uivi.load\(path, trust=\[BananaShaped\]\)"):
+        uivi.load(tmp_path / "fit")
+    again = uivi.load(tmp_path / "fit", trust=[BananaShaped])
+    assert np.array_equal(again.sample(KEY, 9), posterior.sample(KEY, 9))
 
 
 def test_a_place_that_cannot_be_written(explicit, tmp_path):
@@ -203,7 +162,7 @@ def test_a_place_that_cannot_be_written(explicit, tmp_path):
 def test_load_refuses_other_files(explicit, tmp_path):
     with pytest.raises(FileNotFoundError, match="expected a uivi posterior file at .*, found none"):
         uivi.load(tmp_path / "none")
-    archive.write(tmp_path / "checkpoint", {"kind": "checkpoint"}, {})
+    archive.write(tmp_path / "checkpoint", "checkpoint", {}, [])
     with pytest.raises(uivi.storage.ArchiveError, match="expected a uivi posterior file"):
         uivi.load(tmp_path / "checkpoint")
 

@@ -1,90 +1,23 @@
-"""Checkpoints: exact, kept in number, held against a second run, never overwritten by a wrong one."""
+"""Checkpoints of a fit: refused where they do not belong to it, held against a second run."""
 
 import contextlib
+import os
+import pathlib
 import shutil
 import subprocess
 import sys
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 import pytest
 
 import uivi
+from tests.storage import crafted
+from tests.storage.states import contents, make_state
 from tests.tiny import explicit_settings, log_density
 from uivi.storage import archive
 from uivi.storage.checkpoints import Checkpoints, locked_directory
-
-
-class State(eqx.Module):
-    """One leaf of each sort."""
-
-    weights: jax.Array
-    count: jax.Array
-    key: jax.Array
-    name: str = "static"
-
-
-def make_state(seed=0):
-    weights = jax.random.normal(jax.random.key(seed), (3,)).at[1].set(jnp.nan)
-    return State(weights, jnp.asarray(seed, jnp.int32), jax.random.key(seed + 1))
-
-
-def leaves(state):
-    values = jax.tree.leaves(eqx.filter(state, eqx.is_array))
-    keys = [jnp.issubdtype(x.dtype, jax.dtypes.prng_key) for x in values]
-    return [np.asarray(jax.random.key_data(x) if k else x) for x, k in zip(values, keys, strict=True)]
-
-
-def contents(directory):
-    return {p.name: p.read_bytes() for p in directory.iterdir() if p.name != ".lock"}
-
-
-def test_a_fresh_directory_has_nothing_to_restore(tmp_path):
-    assert Checkpoints(tmp_path / "none", "f").restore(make_state()) is None
-    assert not (tmp_path / "none").exists()
-
-
-def test_the_newest_state_comes_back_bit_by_bit(tmp_path):
-    checkpoints = Checkpoints(tmp_path, "f")
-    for step in (9, 10, 100):
-        checkpoints.save(make_state(step), step, {"history": {"step": [step]}})
-    state, extra = checkpoints.restore(make_state())
-    assert extra["history"] == {"step": [100]}
-    assert state.name == "static"
-    assert isinstance(state.key, jax.Array)
-    assert jnp.issubdtype(state.key.dtype, jax.dtypes.prng_key)
-    for found, expected in zip(leaves(state), leaves(make_state(100)), strict=True):
-        assert found.dtype == expected.dtype
-        assert found.tobytes() == expected.tobytes()
-
-
-def test_the_last_k_are_kept(tmp_path):
-    checkpoints = Checkpoints(tmp_path, "f", keep=3)
-    for step in range(0, 3_000, 500):
-        checkpoints.save(make_state(), step, {})
-    names = [f"step-{step:010d}.ckpt" for step in (1_500, 2_000, 2_500)]
-    assert sorted(p.name for p in tmp_path.iterdir()) == names
-
-
-@pytest.mark.parametrize(
-    ("fingerprint", "template"),
-    [
-        ("other", make_state()),
-        ("f", eqx.tree_at(lambda s: s.weights, make_state(), jnp.zeros(4))),
-        ("f", eqx.tree_at(lambda s: s.count, make_state(), jnp.zeros((), jnp.int16))),
-        ("f", {"weights": jnp.zeros(3), "count": jnp.zeros((), jnp.int32)}),
-    ],
-    ids=["fingerprint", "shape", "dtype", "structure"],
-)
-def test_another_configuration_is_refused(tmp_path, fingerprint, template):
-    Checkpoints(tmp_path, "f").save(make_state(), 5, {})
-    before = contents(tmp_path)
-    with pytest.raises(archive.ArchiveError, match="belongs to another configuration .* nothing was changed"):
-        Checkpoints(tmp_path, fingerprint).restore(template)
-    assert contents(tmp_path) == before
 
 
 @pytest.fixture(scope="module")
@@ -112,11 +45,15 @@ def truncate(path):
 
 
 def replace_kind(path):
-    archive.write(path, {"kind": "posterior"}, {})
+    archive.write(path, "posterior", {}, [])
 
 
 def replace_format(path):
-    archive.write(path, {"kind": "checkpoint", "format": archive.FORMAT + 1}, {})
+    crafted.around(path, b'{"format": 3}')
+
+
+def replace_by_format_1(path):
+    shutil.copy(crafted.FILES / "format-1.npz", path)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +61,8 @@ def replace_format(path):
     [
         (truncate, "truncated or not a uivi checkpoint file .* nothing was changed"),
         (replace_kind, "expected a uivi checkpoint file, .* is a posterior file"),
-        (replace_format, "has format 2, this uivi reads up to 1: update uivi; nothing was changed"),
+        (replace_format, "has format 3, this uivi reads format 2: update uivi; nothing was changed"),
+        (replace_by_format_1, "has format 1, this uivi reads format 2: .* or fit again; nothing was changed"),
     ],
 )
 def test_fit_refuses_a_bad_checkpoint_and_overwrites_nothing(directory, damage, message):
@@ -177,10 +115,23 @@ def test_a_finished_fit_is_given_back_without_work(directory):
     assert contents(directory) == before
 
 
-def test_what_a_killed_run_was_writing_is_removed(directory):
-    (directory / ".step-0000000021.ckpt.12345.tmp").write_bytes(b"half a file")
-    fit(directory)
-    assert not list(directory.glob(".*.tmp"))
+def test_what_a_killed_run_was_writing_is_removed(directory, monkeypatch):
+    class Killed(BaseException):
+        pass
+
+    def kill(descriptor):
+        raise Killed
+
+    checkpoints = Checkpoints(directory, "f")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", kill)
+        patched.setattr(pathlib.Path, "unlink", lambda path, missing_ok=False: None)
+        with pytest.raises(Killed):
+            checkpoints.save(make_state(), 21, {})
+    (half,) = directory.glob(".*.tmp")
+    assert half.name.startswith(".step-0000000021.ckpt.")
+    with checkpoints.locked():
+        assert not list(directory.glob(".*.tmp"))
 
 
 @pytest.mark.parametrize("below", ["file", "file/directory"])

@@ -147,7 +147,7 @@ class _Builder:
         if owner == "ours" and not array.size:
             # Its other axes could have any size, and a draw would need that much memory.
             raise ValueError(f"expected numbers in {where}, got an empty array {fields.shown(array)}")
-        if jnp.result_type(array.dtype) != array.dtype:
+        if jax.dtypes.canonicalize_dtype(array.dtype) != array.dtype:
             raise ValueError(
                 f"expected JAX in double precision, since {where} is {fields.shown(array)}: call "
                 'jax.config.update("jax_enable_x64", True) first'

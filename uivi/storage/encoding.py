@@ -21,7 +21,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from uivi.storage import container, decoding, fields, names
@@ -123,4 +122,4 @@ def _as_jax_has_it(value: Any, where: str) -> np.ndarray:
             f"expected {where} to be an array of {', '.join(container.DTYPES)}, got {fields.shown(value)}: "
             "convert it first (a random key with jax.random.key_data)"
         )
-    return np.asarray(value, jnp.result_type(value.dtype))
+    return np.asarray(value, jax.dtypes.canonicalize_dtype(value.dtype))

@@ -8,13 +8,15 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import jaxtyped
 
 
-def fits(value: Any, annotation: Any) -> bool:
+def fits(value: Any, annotation: Any, sizes: dict[str, int] | None = None) -> bool:
     """Returns whether `value` has the type `annotation`.
 
-    Axes of jaxtyping annotations that have the same name must have the same size in one record, see `check`.
+    Args:
+        value: anything.
+        annotation: a type, a union, a generic, or an array type of jaxtyping.
+        sizes: sizes of named axes so far, to which new ones are added: the same name means the same size.
     """
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if annotation is Any or isinstance(annotation, typing.TypeVar):
@@ -22,7 +24,7 @@ def fits(value: Any, annotation: Any) -> bool:
     if annotation is None:
         return value is None
     if origin in (types.UnionType, typing.Union):
-        return any(fits(value, choice) for choice in args)
+        return any(fits(value, choice, sizes) for choice in args)
     if origin is typing.Literal:
         return any(type(value) is type(choice) and value == choice for choice in args)
     if origin is tuple and args[-1] is not Ellipsis:
@@ -33,7 +35,12 @@ def fits(value: Any, annotation: Any) -> bool:
         return isinstance(value, dict) and all(fits(k, args[0]) and fits(v, args[1]) for k, v in value.items())
     if annotation in (int, float):  # True is no number, and 1 will do for 1.0
         return type(value) is int or type(value) is annotation
-    return isinstance(value, origin or annotation)
+    if not isinstance(value, origin or annotation):
+        return False
+    names = getattr(annotation, "dim_str", "").split()
+    if sizes is None or not names or not all(name.isidentifier() for name in names):
+        return True
+    return all(sizes.setdefault(name, size) == size for name, size in zip(names, value.shape, strict=True))
 
 
 def check(record: Any, where: str) -> None:
@@ -43,13 +50,15 @@ def check(record: Any, where: str) -> None:
         record: whose fields are checked.
         where: its name in messages.
     """
-    with jaxtyped("context"):  # type: ignore[call-overload]
-        for name, annotation in annotations_of(type(record)).items():
-            value = getattr(record, name)
-            if not fits(value, annotation):
-                raise ValueError(f"expected {where}.{name} to be {_words(annotation)}, got {shown(value)}")
-            if isinstance(value, tuple) and hasattr(value, "_fields"):
-                check(value, f"{where}.{name}")
+    sizes: dict[str, int] = {}
+    for name, annotation in annotations_of(type(record)).items():
+        value = getattr(record, name)
+        if not fits(value, annotation, sizes):
+            axes = ", ".join(f"{axis}={size}" for axis, size in sizes.items())
+            wanted = _words(annotation) + (f" with {axes}" if axes else "")
+            raise ValueError(f"expected {where}.{name} to be {wanted}, got {shown(value)}")
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            check(value, f"{where}.{name}")
 
 
 def check_mapping(
@@ -95,6 +104,8 @@ def shown(value: Any) -> str:
 def _words(annotation: Any) -> str:
     if annotation is None or annotation is type(None):
         return "None"
+    if hasattr(annotation, "dim_str"):
+        return f"{annotation.dtype.__name__}[{annotation.dim_str}]"
     if typing.get_origin(annotation) in (types.UnionType, typing.Union):
         return " or ".join(_words(choice) for choice in typing.get_args(annotation))
     return (
