@@ -53,6 +53,9 @@ class LinearModel(AbstractTarget):
     dim = 2
     num_sites = 2
 
+    def sites(self, key, step):
+        return jnp.asarray(IMAGES)
+
     def context(self, site):
         return site
 
@@ -212,11 +215,14 @@ class Fixed(AbstractMixing):
 
     dim = 2
 
-    def sample(self, key):
+    def from_normal(self, u):
         return jnp.array([0.3, -0.4])
 
     def log_prob(self, eps):
         return jnp.zeros(())
+
+    def variance(self):
+        return 0.0
 
 
 def terms_of(family, block, num_mixing, monkeypatch):
@@ -238,7 +244,7 @@ def test_blocks_add_up_to_the_fresh_noise(block, num_blocks, x64, monkeypatch):
     np.testing.assert_allclose(low, terms.own, atol=1e-9)
     np.testing.assert_allclose(high, terms.own, atol=1e-9)
     for z_s, own, log_p in zip(z, terms.own, terms.log_joint, strict=True):
-        expected = conditional.log_prob(z_s, Fixed().sample(None), jnp.asarray(IMAGES[0]))
+        expected = conditional.log_prob(z_s, Fixed().from_normal(jnp.zeros(2)), jnp.asarray(IMAGES[0]))
         np.testing.assert_allclose(own, expected, rtol=1e-10)
         np.testing.assert_allclose(log_p, LinearModel().log_joint(z_s, jnp.asarray(IMAGES[0])), rtol=1e-12)
 
