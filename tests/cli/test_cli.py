@@ -15,8 +15,9 @@ def uivi(*args, **kwargs):
 
 @pytest.fixture(autouse=True, scope="module")
 def cache(tmp_path_factory):
-    """A cache of our own for compiled programs."""
+    """An empty cache for data and compiled programs, and no data directory."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("UIVI_DATA", raising=False)
         patch.setenv("UIVI_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
 
@@ -63,6 +64,10 @@ def test_run_and_report(tmp_path):
         (("run", "banana", "--seeds", "-1"), "expected `seeds` to be a positive whole number, got -1"),
         (("run", "banana", "--out", "FILE/below"), "cannot write to"),
         (("report", "nowhere"), "expected results below nowhere, found none"),
+        (("run", "banana", "--seed", "-3"), "expected `seed` to be 0 or larger, got -3"),
+        (("run", "logreg-hapt-recomputed"), "expected hapt/hapt_recomputed.npz of data set"),
+        (("data", "get", "mnits"), "unknown data set 'mnits': did you mean 'mnist'?"),
+        (("bench", "--parts", "quallity"), "unknown part 'quallity': did you mean 'quality'?"),
     ],
 )
 def test_mistakes_are_one_message(args, message, tmp_path):

@@ -111,7 +111,7 @@ def _goals(results: list[Result]) -> str:
             f"<li>{html.escape(what)}: KL {kl:.5f}, goal {goal['value']} "
             f"(<span class='{kind}'>{word}</span>; {html.escape(goal['source'])})</li>"
         )
-    return f"<ul>{''.join(lines)}</ul>" if lines else "<p>None of these runs has a goal.</p>"
+    return f"<ul>{''.join(lines)}</ul>" if lines else "<p>These runs have no goal.</p>"
 
 
 def _body(results: list[Result]) -> str:

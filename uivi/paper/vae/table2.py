@@ -2,7 +2,7 @@
 
 `PUBLISHED` holds the paper's values. Ours are in `results/paper/vae-*/paper-*/result.json`, computed with the
 paper's estimator at the paper's budget. `uivi report results/paper` shows both side by side, and
-`docs/experiments.md` discusses the differences.
+`docs/paper.md` discusses the differences.
 """
 
 from uivi.paper.results import Result, median
