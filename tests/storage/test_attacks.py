@@ -158,6 +158,7 @@ VALUES = {
     "a model or not": ("is_model", 1, "'is_model' in its header to be bool"),
     "a check that is a list": ("check", [], "'check' in its header"),
     "a check without contents": ("check", {}, "is refused"),
+    "commands for the terminal": ("history", {"\x1b[2J": []}, "expected printable texts"),
     "an unknown key": ("extra", 1, "'extra' unknown"),
 }  # fmt: skip
 
@@ -245,6 +246,7 @@ def test_a_check_comes_back(judged, tmp_path):
         {"status": "__class__"},
         {"verdict": 7},
         {"advice": [1]},
+        {"advice": ["\x1b]0;title\x07"]},
         {"pareto_k_lower": "0.1"},
         {"nonfinite": None},
         {"unknown": 1},

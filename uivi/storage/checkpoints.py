@@ -3,13 +3,13 @@
 A checkpoint is an archive (`uivi.storage.archive`) of the array leaves of the run's state. Its header has these
 keys, besides the common ones:
 
-    fingerprint    of the run's configuration, see `uivi.storage.serialisation.fingerprint`
-    names          the place of each leaf in the state, such as ".family.encoder": names of attributes
-                   and numbers of items, never of classes or modules
-    extra          what the driver keeps beside the state: history, seconds, status, values of the best states
+    fingerprint    hash of the run's configuration, see `uivi.storage.serialisation.fingerprint`
+    names          place of each leaf in the state, such as ".family.encoder": attribute names and item
+                   numbers of the tree, never names of classes or modules
+    extra          what the driver keeps beside the state: history, seconds, status, best
 
-Loading builds nothing from a checkpoint. The run makes its own state, and takes numbers of the same names,
-shapes and dtypes from the file. They may be NaN or infinite: a run goes on exactly as it was.
+Loading builds nothing from a checkpoint. The run makes its own state and takes numbers from the file, if their
+names, shapes and dtypes agree. The numbers may be NaN or infinite: a run goes on exactly where it was.
 """
 
 import contextlib
@@ -98,7 +98,8 @@ class Checkpoints:
         """Holds the directory against a second run; the lock dies with the process."""
         with locked_directory(self.directory):
             for half in self.directory.glob(".step-*.tmp"):  # a killed run was writing these
-                half.unlink()
+                if half.is_symlink() or half.is_file():
+                    half.unlink()
             yield
 
     def _all(self) -> list[pathlib.Path]:

@@ -1,7 +1,7 @@
 """The bytes of an archive: a zip file without compression, a JSON text and NumPy arrays in it.
 
-Written and read by hand rather than with `zipfile` and `numpy.load`: those accept many files that mean the
-same, among them small files that expand to large ones. Here a header has exactly one file.
+We write and read these bytes ourselves, since `zipfile` and `numpy.load` accept many files with the same
+meaning, among them small files that expand to large ones. Here one header and its numbers make one file only.
 """
 
 import json
@@ -60,7 +60,7 @@ class Spec(NamedTuple):
 
     @property
     def prefix(self) -> bytes:
-        """What an npy file has before the numbers, padded to a multiple of 64 bytes."""
+        """The bytes before the numbers in an npy file, padded to a multiple of 64."""
         shape = f"({self.shape[0]},)" if len(self.shape) == 1 else f"({', '.join(map(str, self.shape))})"
         text = f"{{'descr': '{DTYPES[self.dtype]}', 'fortran_order': False, 'shape': {shape}, }}"
         text += " " * (-(10 + len(text) + 1) % 64) + "\n"
@@ -190,7 +190,7 @@ class Reader:
 
 
 class _Directory:
-    """What zip files have around their members: a header before each one, a directory at the end."""
+    """The bytes of a zip file around its members: a header before each one, a directory at the end."""
 
     def __init__(self):
         self._entries, self._offset, self._number = [], 0, 0
@@ -207,7 +207,7 @@ class _Directory:
         return b"PK\x03\x04" + common + name.encode()
 
     def end(self) -> bytes:
-        """Returns what comes after the last member."""
+        """Returns the bytes after the last member."""
         entries = b"".join(self._entries)
         counts = struct.pack("<4H2IH", 0, 0, self._number, self._number, len(entries), self._offset, 0)
         return entries + b"PK\x05\x06" + counts

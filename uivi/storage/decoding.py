@@ -1,9 +1,9 @@
 """Modules from the JSON of `uivi.storage.encoding`: built from known names only.
 
 Loading looks a name up in `uivi.storage.names`, or a user's own among the callables that the caller trusts. It
-imports nothing, and refuses every other name before it builds anything. The values of our classes must be
-finite, must have the types and shapes that the class declares, and must pass its `__check_init__`. The values
-of trusted classes are the user's affair; only the names of their fields are compared.
+imports nothing, and refuses every other name before it builds anything. Values in our classes must be finite,
+must have the types and shapes that the class declares, and must pass its `__check_init__`. Values in trusted
+classes are the user's responsibility: only the names of the fields are compared.
 """
 
 import collections
@@ -31,7 +31,7 @@ _MOST_NAMED = 20
 """Names in a message."""
 
 Owner = Literal["ours", "trusted", "container"]
-"""Whose field a value is: of one of our classes, of a trusted class, or of no class."""
+"""What holds a value: one of our classes, a trusted class, or a container outside of any class."""
 
 
 def by_name(trust: Iterable[Callable]) -> dict[str, Callable]:

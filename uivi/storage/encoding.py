@@ -7,9 +7,9 @@ In a description, numbers, strings and null stand for themselves. Everything els
     {"dict": [[key, value], ...]}                    a dictionary; an {"ordered_dict": ...} likewise
     {"module": "Gaussian", "fields": {...}}          a class of `uivi.storage.names`
     {"function": "relu"}                             an activation of `uivi.storage.names`
-    {"trusted_module": "Mine", "fields": {...}}      a class of the user, by its `__name__`
-    {"trusted_namedtuple": "Pair", "items": [...]}   a named tuple of the user
-    {"trusted_function": "swoosh"}                   a function of the user
+    {"trusted_module": "Mine", "fields": {...}}      a user's class, by its `__name__`
+    {"trusted_namedtuple": "Pair", "items": [...]}   a user's named tuple
+    {"trusted_function": "swoosh"}                   a user's function
 
 A user's own class or function is recorded by its name only. Whoever loads the file passes it as `trust=`.
 """
@@ -100,7 +100,7 @@ class _Writer:
         return {"module": name, "fields": described}
 
     def _name(self, own: Callable, where: str) -> str:
-        """Returns the name of a class or function of the user."""
+        """Returns the name of a user's class or function."""
         name = getattr(own, "__name__", "")
         if not (isinstance(name, str) and name.isidentifier()):
             raise ValueError(

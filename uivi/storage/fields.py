@@ -1,4 +1,4 @@
-"""Whether values have the types of their annotations: the check of what a file puts into fields."""
+"""Checks that values have the types of their annotations, for values that come from a file."""
 
 import dataclasses
 import types
@@ -33,7 +33,7 @@ def fits(value: Any, annotation: Any, sizes: dict[str, int] | None = None) -> bo
         return isinstance(value, origin) and all(fits(item, args[0]) for item in value)
     if origin is dict:
         return isinstance(value, dict) and all(fits(k, args[0]) and fits(v, args[1]) for k, v in value.items())
-    if annotation in (int, float):  # True is no number, and 1 will do for 1.0
+    if annotation in (int, float):  # not isinstance: True is an int; and JSON may hold 1 for a float
         return type(value) is int or type(value) is annotation
     if not isinstance(value, origin or annotation):
         return False
@@ -47,8 +47,8 @@ def check(record: Any, where: str) -> None:
     """Raises unless every field of a dataclass or named tuple has its type, also in named tuples within it.
 
     Args:
-        record: whose fields are checked.
-        where: its name in messages.
+        record: a dataclass or named tuple.
+        where: name of the record in messages.
     """
     sizes: dict[str, int] = {}
     for name, annotation in annotations_of(type(record)).items():

@@ -13,7 +13,7 @@ Its header has these keys, besides the common ones of `uivi.storage.archive`:
 
 import math
 import pathlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -34,7 +34,7 @@ _ANNOTATIONS = {
     "check": dict | None,
 }
 _BROKEN = (Status.NONFINITE, Status.DIVERGED)
-"""A fit that ended so may have parameters that are not finite."""
+"""After such an end, parameters may be NaN or infinite."""
 
 
 class Described(NamedTuple):
@@ -45,7 +45,7 @@ class Described(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """The contents of a posterior file, in the order of its header."""
+    """The contents of a posterior file."""
 
     family: AbstractFamily
     example: Any
@@ -85,7 +85,7 @@ def read(path: pathlib.Path, trust: Iterable[Callable] = ()) -> Stored:
 
     Raises:
         FileNotFoundError: if there is no file.
-        ArchiveError: for a file that is not as `write` would have written it, or that needs more trust.
+        ArchiveError: for a file that `write` would not have written, or that needs more trust.
     """
     trusted = decoding.by_name(trust)
     header, arrays = archive.read(path, "posterior", _ANNOTATIONS)
@@ -106,6 +106,21 @@ def _check_header(header: dict[str, Any]) -> None:
         raise ValueError(f"expected `seconds` to be finite and not negative, got {header['seconds']}")
     if len({len(column) for column in header["history"].values()}) > 1:
         raise ValueError("expected columns of equal length in `history`")
+    # They are shown in a terminal, where control characters are commands.
+    if not all(text.isprintable() for text in _texts([header["history"], header["check"]])):
+        raise ValueError("expected printable texts in `history` and `check`")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yields all strings in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from value
+        yield from _texts(list(value.values()))
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
 
 
 def _check_family(family: Any, example: Any) -> None:

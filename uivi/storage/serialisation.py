@@ -1,8 +1,8 @@
 """Descriptions of any value as JSON, for results to read and for fingerprints: nothing is built from them.
 
-Our classes and functions go by their names, so that a description does not change when code moves. Those of
-others go by module and name; a function that only lives where it was written goes by a hash of its contents.
-For files that are loaded again see `uivi.storage.encoding`.
+Our classes and functions go by their names, so a description does not change when code moves. Others go by
+module and name. A function that cannot be imported goes by a hash of its contents. Files that are loaded again
+use `uivi.storage.encoding` instead.
 """
 
 import dataclasses
