@@ -1,4 +1,4 @@
-"""What a fit gives back: draws, a summary with honest numbers, a file."""
+"""The result of a fit: draws, a check, a summary, a file."""
 
 import dataclasses
 import os
@@ -25,7 +25,7 @@ from uivi.targets.base import AbstractTarget
 from uivi.targets.model import AbstractModelTarget
 
 OVERSAMPLING = 4
-"""Draws of q for each reweighted one."""
+"""Number of draws of q for each reweighted draw."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -37,11 +37,11 @@ class Posterior:
         example: a pytree of zeros with the structure of one draw.
         status: how the fit ended.
         history: columns recorded during the fit ("step", "log_joint", "elbo_lower", ...).
-        seconds: spent in updates, compilation included.
-        target: what was fitted, or None in a posterior loaded from a file.
-        estimator: the method, or None in a loaded one.
-        est_state: the method's last state, or None in a loaded one.
-        is_model: whether it belongs to a model, which knows the constrained space.
+        seconds: time spent in updates, compilation included.
+        target: the target of the fit; None in a posterior that was loaded without one.
+        estimator: the method; None in a loaded posterior.
+        est_state: the last state of the method; None in a loaded posterior.
+        is_model: whether the posterior belongs to a model, which knows the constrained space.
     """
 
     family: AbstractFamily
@@ -57,40 +57,41 @@ class Posterior:
 
     @property
     def dim(self) -> int:
-        """D, the size of the flat z."""
+        """Size of the flat latent vector, D."""
         return self.family.dim
 
     def sample(
         self, key: Key, num_draws: int, context: Array | None = None, *, reweight: bool = False
     ) -> PyTree:
-        """Independent draws, stacked on a leading axis: shape (num_draws, D), or the structure of `init`.
+        """Returns independent draws with a leading axis: shape (num_draws, D), or the structure of `init`.
 
-        Of a model, they are its variables by name, in their own (constrained) space.
+        For a model, these are its variables by name, in their own (constrained) space.
 
         Args:
             key: random key.
-            num_draws: how many.
-            context: of an amortised posterior: one image, shape (C,).
-            reweight: bring the draws nearer to the posterior: `OVERSAMPLING` times as many are drawn from q and
-                thinned by Pareto-smoothed importance weights. Needs the target, and a k-hat below 0.7.
+            num_draws: number of draws.
+            context: what an amortised posterior is conditioned on, such as one image, shape (C,).
+            reweight: whether to bring the draws nearer to the posterior. `OVERSAMPLING` times as many are drawn
+                from q and thinned by Pareto-smoothed importance weights. This needs the target, and a k-hat
+                below 0.7.
         """
         z = self._resampled(key, num_draws) if reweight else self.sample_flat(key, num_draws, context)
         return self.structured(z)
 
     def structured(self, z: Float[Array, "S D"]) -> PyTree:
-        """Flat draws in the structure of `sample`."""
+        """Returns flat draws in the structure of `sample`."""
         if isinstance(self.target, AbstractModelTarget):
             return _constrained(self.target, z)
         if self.is_model:
             raise ValueError(
-                "expected the model, to which this posterior belongs: give it to uivi.load(path, target=...), "
-                "as a PyMC model or uivi.integrations.numpyro.target(...), or take unconstrained draws with "
+                "this posterior belongs to a model: pass it as target= to uivi.load(path, target=...), as a "
+                "PyMC model or as uivi.integrations.numpyro.target(...), or take unconstrained draws with "
                 "sample_flat()"
             )
         return jax.vmap(ravel_pytree(self.example)[1])(z)
 
     def sample_flat(self, key: Key, num_draws: int, context: Array | None = None) -> Float[Array, "S D"]:
-        """Independent draws as flat vectors, of a model in its unconstrained space."""
+        """Returns independent draws as flat vectors; for a model, in its unconstrained space."""
         key = _checks.prng_key(key)
         size = self.family.context_dim
         given = None if context is None else jnp.shape(context)
@@ -100,58 +101,61 @@ class Posterior:
         return _sample(self.family, key, _checks.positive_int("num_draws", num_draws), context)
 
     def evaluate(self, key: Key, num_draws: int, num_mixing: int = verdict.NUM_MIXING) -> bounds.Evaluated:
-        """Independent flat draws of q with log p (unnormalised) and log q, over- and underestimated.
+        """Returns independent flat draws of q with log p (unnormalised) and both estimates of log q.
 
         Args:
             key: random key.
-            num_draws: how many.
-            num_mixing: proposals of ε for each log q.
+            num_draws: number of draws.
+            num_mixing: number of proposals of ε for each log q.
         """
         if self.target is None or self._is_amortised:
             raise ValueError(
-                "expected a posterior with its log density and without context: densities of draws need the "
-                "target that was fitted, pass it to uivi.load(path, target=...)"
+                "expected a posterior with its log density and without context: pass the target of the fit to "
+                "uivi.load(path, target=...)"
             )
         fitted = None if self.estimator is None else self.estimator.fitted_proposal(self.est_state)
         return bounds.evaluate(_checks.prng_key(key), self.family, self.target, num_draws, num_mixing, fitted)
 
     def to_arviz(self, key: Key, num_draws: int = 1_000, **options: Any) -> Any:
-        """Draws as ArviZ's DataTree (InferenceData before ArviZ 1): see `uivi.integrations.arviz.to_arviz`."""
+        """Returns draws as ArviZ's DataTree (InferenceData before ArviZ 1).
+
+        See `uivi.integrations.arviz.to_arviz` for the options.
+        """
         from uivi.integrations.arviz import to_arviz
 
         return to_arviz(self, key, num_draws, **options)
 
     def _resampled(self, key: Key, num_draws: int) -> Float[Array, "S D"]:
-        """Importance resampling without replacement."""
+        """Resamples draws of q by importance, without replacement."""
         draw_key, pick_key = jax.random.split(_checks.prng_key(key))
         number = OVERSAMPLING * _checks.positive_int("num_draws", num_draws)
         evaluated = self.evaluate(draw_key, number)
         weights, k = importance.smoothed_weights(evaluated.log_p - evaluated.log_q_high)
-        if not k < 0.7:
+        if not k < importance.RELIABLE_K:
             warnings.warn(
-                f"k-hat of the importance weights is {k:.2f}, above 0.7: do not trust reweighted draws; "
-                "see posterior.check()",
+                f"k-hat of the importance weights is {k:.2f}, above {importance.RELIABLE_K}: do not trust "
+                "reweighted draws; see posterior.check()",
                 stacklevel=3,
             )
-        # Gumbel's trick: the largest keys are draws without replacement.
+        # The Gumbel trick: the indices of the largest perturbed log weights are draws without replacement.
         gumbel = jax.random.gumbel(pick_key, (number,))
         return evaluated.z[jax.lax.top_k(jnp.asarray(weights, gumbel.dtype) + gumbel, num_draws)[1]]
 
     def check(self, key: Key | None = None) -> Check:
-        """May the draws be used? Bounds, mixing, k-hat, a verdict and what to change.
+        """Judges the fit: bounds, mixing, k-hat, a verdict and advice.
 
-        Computed once, then kept (and saved with the posterior).
+        The result is computed once, kept, and saved with the posterior.
         """
         if self._is_amortised:
             raise ValueError(
-                "expected a posterior without context: judge an amortised one on data, with "
+                "expected a posterior without context: judge an amortised posterior on data, with "
                 "uivi.evaluation.Likelihood()(key, posterior.family, posterior.target, images)"
             )
         if self._check_result is None:
             if self.target is None or self.estimator is None:
                 raise ValueError(
-                    "expected a diagnosis in the file, found none: call summary() before save(), while the "
-                    "log density is at hand"
+                    "expected a check in the file, found none: call check() before save(), while the log "
+                    "density is available"
                 )
             key = jax.random.key(0) if key is None else _checks.prng_key(key)
             self._check_result = verdict.judge(
@@ -167,14 +171,14 @@ class Posterior:
         return self._check_result
 
     def _quantities(self, z: Float[Array, "S D"]) -> Float[Array, "S K"]:
-        """Of a model its real variables, which are what its user sees; otherwise z itself."""
+        """Returns what the check compares: a model's own float variables, which its user sees, or z itself."""
         if not isinstance(self.target, AbstractModelTarget):
             return z
         variables = [x.reshape(z.shape[0], -1) for x in jax.tree.leaves(self.structured(z))]
         return jnp.concatenate([x for x in variables if jnp.issubdtype(x.dtype, jnp.floating)], 1)
 
     def summary(self) -> str:
-        """ELBO from both sides, mixing of the reverse sampler, k-hat, status and advice, as text."""
+        """Returns the check as text: ELBO from both sides, mixing, k-hat, status and advice."""
         done = self.history["step"][-1] if self.history.get("step") else 0
         head = (
             f"{type(self.family).__name__} posterior on {self.dim} dimensions "
@@ -183,7 +187,7 @@ class Posterior:
         if self._is_amortised:
             return (
                 f"{head}\n  status           {self.status.value}\n"
-                "  amortised        bounds need data: uivi.evaluation.Likelihood()(key, p.family, p.target, images)"
+                "  amortised        bounds need data: see uivi.evaluation.Likelihood"
             )
         return f"{head}\n{self.check()}"
 
