@@ -275,8 +275,8 @@ class AIS(eqx.Module):
         end: _State = point.value
         gain = end.log_prior - state.log_prior + beta * (end.log_likelihood - state.log_likelihood)
         gain = gain + 0.5 * jnp.sum(momentum**2 - end_momentum**2)
-        # -inf at an end without likelihood. A start without likelihood gives +inf or NaN: that chain has the
-        # weight zero for good and may as well stay.
+        # The gain is -inf if the end has no likelihood. It is +inf or NaN if the start has none: the weight of
+        # that chain is zero for good, and it may as well stay.
         probability = jnp.where(jnp.isfinite(gain), jnp.exp(jnp.minimum(gain, 0.0)), 0.0)
         accept = jax.random.uniform(accept_key, (), dtype) < probability
         return jax.tree.map(lambda new, old: jnp.where(accept, new, old), end, state), probability

@@ -19,7 +19,7 @@ RELIABLE_K = 0.7
 def log_mean_weight(log_weights: Float[Array, "S"]) -> tuple[Scalar, Scalar]:
     """Returns the log of the mean weight and its standard error by the delta method.
 
-    The standard error is that of the mean over the mean itself, with ddof=1. It is NaN for a single weight.
+    The standard error is the relative error of the mean weight, with ddof=1. It is NaN for a single weight.
     """
     number = log_weights.shape[0]
     log_mean = jax.nn.logsumexp(log_weights) - math.log(number)
@@ -81,8 +81,8 @@ def moment_gaps(values: Float[Array, "S K"], log_weights: Float[Array, "S"]) -> 
     """Compares moments of K quantities under q and under Pareto-smoothed weights p/q.
 
     If k-hat is good, the reweighted moments match the posterior up to their standard errors. The gaps then show
-    the cost of using q in place of the posterior. Standard errors are those of the paired difference, by the
-    delta method.
+    the cost of using q in place of the posterior. Their standard errors come from the delta method and account
+    for the pairing: both moments use the same draws.
 
     Args:
         values: the quantities at draws from q.

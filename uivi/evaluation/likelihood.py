@@ -195,6 +195,7 @@ def evaluate_terms(
     log_p = jax.vmap(log_joint)(draws.z)
     if isinstance(family, AbstractExplicit):
         own = jax.vmap(lambda z: family.log_prob(z, context))(draws.z)
+        # The sum of M equal densities: divided by M it is q(z) again, with and without the generating ε.
         return Terms(log_p, own, own[None] + jnp.log(num_mixing)), draws.z
     assert isinstance(family, SemiImplicit)
     conditional = family.conditional
@@ -278,7 +279,8 @@ def _moments(z: Float[Array, "S D"], weights: Float[Array, "S"]) -> tuple[Array,
 
 
 def _fitted(loc: Array, spread: Array, degrees: float) -> _Student:
-    # A few heavy weights can make the covariance singular in float32. The floor keeps its factor finite.
+    # The covariance serves as scale matrix. The Student-t is then wider than q, as a proposal should be.
+    # A few heavy weights can make the covariance singular in float32: the floor keeps its factor finite.
     floor = 1e-6 * jnp.trace(spread) / loc.shape[0] + 1e-8
     return _Student(loc, jnp.linalg.cholesky(spread + floor * jnp.eye(loc.shape[0])), degrees)
 
