@@ -10,7 +10,7 @@ import pytest
 import uivi
 from tests.tiny import explicit_settings, log_density
 from uivi import presets
-from uivi.evaluation import verdict
+from uivi.evaluation.history import recent_gain
 from uivi.training.rounds import Rounds, rise
 
 SHORT = Rounds(10, 3)
@@ -95,7 +95,7 @@ def test_the_default_runs_in_rounds(monkeypatch):
 
 
 def test_the_verdict_compares_rounds():
-    found = verdict._drift(history(-9.0, -3.0, -2.0))
+    found = recent_gain(history(-9.0, -3.0, -2.0))
     np.testing.assert_allclose(found[0], 1.0 - 2 * np.hypot(0.01, 0.01))
     assert found[1] == "the last round"
 
