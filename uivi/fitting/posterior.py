@@ -17,7 +17,7 @@ from uivi import _checks
 from uivi._types import Key, Status
 from uivi.estimators.base import AbstractEstimator
 from uivi.evaluation import bounds, importance, verdict
-from uivi.evaluation.verdict import Check
+from uivi.evaluation.check import Check
 from uivi.families.base import AbstractFamily
 from uivi.integrations.recognition import recognise
 from uivi.storage import archive, fields, posteriors

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from uivi.evaluation.verdict import Check
+from uivi.evaluation.check import Check
 
 
 class AbstractReporter(abc.ABC):
