@@ -128,14 +128,15 @@ def posterior(
     """
     problem, family = _problem(logdensity_fn, state.position), _fitted(state)
     return Posterior(
-        family,
-        problem.example,
-        Status.DONE,
-        {"step": [int(state.step)], "nonfinite": [math.nan]},
-        0.0,
-        problem.target,
-        _estimator(estimator, family),
-        state.est_state,
+        family=family,
+        example=problem.example,
+        status=Status.DONE,
+        # No history is kept: BlackJAX's users collect the infos themselves.
+        history={"step": [int(state.step)], "nonfinite": [math.nan]},
+        seconds=0.0,
+        target=problem.target,
+        estimator=_estimator(estimator, family),
+        est_state=state.est_state,
     )
 
 
