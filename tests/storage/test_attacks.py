@@ -223,7 +223,7 @@ def test_a_fit_that_broke_down_may_have_infinite_parameters(tmp_path):
     assert np.isnan(again.family.conditional.scale.log_value[0])
 
 
-CHECK = uivi.evaluation.verdict.Check
+CHECK = uivi.evaluation.Check
 
 
 @pytest.fixture(scope="module")
