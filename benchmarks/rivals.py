@@ -1,4 +1,4 @@
-"""What modellers would use instead of uivi: NUTS and NumPyro's guides, each for a given number of seconds."""
+"""Alternatives that modellers would use: NUTS and NumPyro's guides, each run for a given number of seconds."""
 
 import time
 from collections.abc import Callable
@@ -25,7 +25,7 @@ RATE = 1e-2
 
 
 class Answer(NamedTuple):
-    """What a rival returns.
+    """The outcome of a rival.
 
     Attributes:
         draws: draws by site.

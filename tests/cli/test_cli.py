@@ -1,4 +1,4 @@
-"""The command line as a user meets it: a fresh process."""
+"""The command line as users see it: each command runs in a new process."""
 
 import os
 import pathlib

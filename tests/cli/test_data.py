@@ -1,4 +1,4 @@
-"""The commands `list`, `get` and `verify`."""
+"""The commands `uivi data list`, `get` and `verify`."""
 
 import pytest
 from typer.testing import CliRunner

@@ -1,4 +1,4 @@
-"""A web server on this machine, and directories of the test's own."""
+"""Fixtures: a local web server, and empty data and cache directories."""
 
 import http.server
 import threading
@@ -10,7 +10,7 @@ from uivi.datasets import DATASETS, download
 
 
 class Server:
-    """Serves `bodies`; `faults` are answers given first, one a request: a status, or a number of bytes."""
+    """Serves `bodies`, after the `faults` of a path: one per request, a status or a number of bytes."""
 
     def __init__(self):
         self.bodies: dict[str, bytes] = {}
@@ -54,7 +54,7 @@ def server():
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    """No waiting between tries, no proxy before the local server."""
+    """Removes the waiting between tries, and any proxy in front of the local server."""
     monkeypatch.setattr(download, "BACKOFF", 0.0)
     monkeypatch.setenv("no_proxy", "*")
 
@@ -76,7 +76,7 @@ def local(monkeypatch, tmp_path, cache):
 
 @pytest.fixture
 def install(monkeypatch):
-    """Put the small version of a data set in the table, and its files in a directory if one is given."""
+    """Puts the small version of a data set into the table, and its files into a directory if one is given."""
 
     def put(name, base="http://127.0.0.1:9", directory=None):
         made = sample(name, base)
@@ -91,7 +91,7 @@ def install(monkeypatch):
 
 @pytest.fixture
 def serve(install, server):
-    """The same, with its files on both mirrors of the server."""
+    """Installs a data set and puts its files on both mirrors of the server."""
 
     def put(name):
         made = install(name, server.url)
@@ -102,5 +102,5 @@ def serve(install, server):
 
 
 def files_in(directory) -> list[str]:
-    """Every file below a directory, hidden ones too."""
+    """Returns every file below a directory, also hidden ones."""
     return sorted(p.relative_to(directory).as_posix() for p in directory.rglob("*") if p.is_file())

@@ -1,4 +1,4 @@
-"""Data sets of a few rows in every format, with the readers and the layout of the real ones."""
+"""Data sets with a few rows in every format, with the readers and the layout of the real ones."""
 
 import dataclasses
 import gzip
@@ -137,7 +137,7 @@ MAKERS = {
 
 
 def sample(name: str, base: str = "http://127.0.0.1:9") -> Sample:
-    """The data set `name` in small: same files and readers, other shapes, checksums and mirrors."""
+    """Returns a small version of a data set: same files and readers, other shapes, checksums and mirrors."""
     files, served, arrays, hashes = MAKERS[name]()
     parts = {part: Part(array.shape, hashes[part]) for part, array in arrays.items()}
 

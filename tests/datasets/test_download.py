@@ -1,4 +1,4 @@
-"""Downloads: mirrors, tries, faults; the cache never holds a half file."""
+"""Downloads: mirrors, tries and faults. The cache never holds a partial file."""
 
 import errno
 import io

@@ -1,4 +1,4 @@
-"""Every data set loads from a directory; every damage is a `DataError` that names the file."""
+"""Every data set loads from a directory, and every damage is a `DataError` that names the file."""
 
 import gzip
 import os

@@ -14,7 +14,7 @@ from uivi.evaluation import bounds, metrics, verdict
 from uivi.paper import EXPERIMENTS, GROUPS, Run, members, report, runner
 from uivi.paper.toy import experiments as toy
 from uivi.storage.checkpoints import locked_directory
-from uivi.training.progress import Silent
+from uivi.training.progress import AbstractReporter
 
 TINY = {"seeds": (0, 1), "num_steps": 3}
 RECIPES = [(p, m) for p, recipes in EXPERIMENTS["banana"].recipes.items() for m in recipes]
@@ -158,6 +158,19 @@ def test_stand_ins_only_where_their_data_alone_is_here(monkeypatch):
     assert all(len(members(group)) == len(GROUPS[group]) for group in GROUPS)
 
 
+def test_an_interrupted_run_is_refused_without_resume(tmp_path, monkeypatch):
+    run = tiny("banana", "default", "explicit", tmp_path, seeds=(0,), num_steps=12)
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "reporter", interrupted_after(5))
+        with pytest.raises(KeyboardInterrupt, match="interrupted: pass --resume to continue from"):
+            paper.run(run, progress=False)
+    with pytest.raises(FileExistsError, match="found an unfinished one: pass --resume to continue it"):
+        paper.run(run, progress=False)
+    (result,) = paper.run(run, resume=True, progress=False)
+    assert result["history"]["step"][-1] == 12
+    assert not (run.directory / "checkpoint").exists()
+
+
 @pytest.mark.slow
 def test_data_sets_side_by_side_and_resumed(tmp_path, monkeypatch):
     """Two data sets in one program, stopped in the middle and resumed, equal one that was not stopped."""
@@ -194,9 +207,9 @@ def test_data_sets_side_by_side_and_resumed(tmp_path, monkeypatch):
 
 
 def interrupted_after(step):
-    """A reporter that presses Ctrl-C once `step` updates are done."""
+    """Returns a reporter that presses Ctrl-C once `step` updates are done."""
 
-    class Presser(Silent):
+    class Presser(AbstractReporter):
         def update(self, done, total, rate, bound):
             if done == step:
                 os.kill(os.getpid(), signal.SIGINT)
@@ -206,11 +219,3 @@ def interrupted_after(step):
         yield Presser()
 
     return reporter
-
-
-def test_a_directory_without_results(tmp_path):
-    with pytest.raises(FileNotFoundError, match="run `uivi run toy --out"):
-        report.write_page(tmp_path)
-    (tmp_path / "result.json").write_text('{"half": ')
-    with pytest.raises(ValueError, match="expected a complete result"):
-        report.write_page(tmp_path)

@@ -29,7 +29,7 @@ Rows = Iterator[dict[str, Any]]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options:
-    """What every part of the benchmark is given.
+    """Options that every part of the benchmark receives.
 
     Attributes:
         precision: precision of matrix products inside updates; None for JAX's default.

@@ -63,7 +63,7 @@ Reader = Callable[[bytes], dict[str, Content]]
 
 
 class Part(NamedTuple):
-    """What an array must look like.
+    """Expected shape and content of an array.
 
     Attributes:
         shape: its shape.
@@ -80,7 +80,7 @@ class Source(NamedTuple):
     Attributes:
         urls: mirrors, in the order in which they are tried.
         read: turns the downloaded bytes into arrays.
-        parts: what these arrays must look like.
+        parts: expected shape and content of these arrays.
     """
 
     urls: tuple[str, ...]
@@ -95,7 +95,7 @@ class File:
     Attributes:
         path: path below a data directory, with forward slashes.
         read: turns its bytes into arrays named `train.x`, `train.y`, `valid.x`, ...
-        parts: what these arrays must look like.
+        parts: expected shape and content of these arrays.
         sources: downloads that the file is made from; empty for a file that is not public.
         pack: makes the file from the downloaded arrays; None if the only download is the file itself.
     """
@@ -150,7 +150,7 @@ class State(enum.StrEnum):
 
 
 class DatasetStatus(NamedTuple):
-    """What `status` found out about a data set.
+    """Outcome of `status` for one data set.
 
     Attributes:
         name: name of the data set.

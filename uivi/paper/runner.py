@@ -21,7 +21,7 @@ from uivi._types import Status
 from uivi.fitting.fit import posteriors
 from uivi.fitting.posterior import Posterior
 from uivi.paper.experiment import AbstractTask, Effort, Experiment, Recipe
-from uivi.storage import archive, serialisation
+from uivi.storage import archive, descriptions
 from uivi.storage.checkpoints import Checkpoints, locked_directory
 from uivi.training.driver import drive
 from uivi.training.progress import reporter
@@ -134,7 +134,7 @@ class Run:
             "model": None if model is None else _name(model),
             "family": _describe_shapes(family),
             "target": _describe_shapes(target),
-            "estimator": serialisation.describe(self.recipe.estimator),
+            "estimator": descriptions.describe(self.recipe.estimator),
             "task": task.describe(),
         }
 
@@ -157,14 +157,14 @@ def run(plan: Run, *, resume: bool = False, progress: bool = True) -> list[dict[
     """
     tasks = [experiment.task(plan.effort) for experiment in plan.experiments]
     configs = [plan.config(e, t) for e, t in zip(plan.experiments, tasks, strict=True)]
-    fingerprints = [serialisation.fingerprint(config) for config in configs]
+    fingerprints = [descriptions.fingerprint(config) for config in configs]
     with locked_directory(plan.directory):
         done = [
             _finished(plan, *pair, resume=resume) for pair in zip(plan.experiments, fingerprints, strict=True)
         ]
         if all(done):
             return [result for result in done if result]
-        checkpoints = Checkpoints(plan.directory / "checkpoint", serialisation.fingerprint(fingerprints))
+        checkpoints = Checkpoints(plan.directory / "checkpoint", descriptions.fingerprint(fingerprints))
         if checkpoints.newest() and not resume:
             raise FileExistsError(
                 f"expected no earlier run in {plan.directory}, found an unfinished one: pass --resume to "
@@ -274,7 +274,7 @@ def _result(
 def _describe_shapes(module: Any) -> Any:
     """Describes a module that has shapes in place of arrays."""
     zeros = lambda x: np.zeros(x.shape, x.dtype) if isinstance(x, jax.ShapeDtypeStruct) else x
-    return serialisation.describe(jax.tree.map(zeros, module))
+    return descriptions.describe(jax.tree.map(zeros, module))
 
 
 def _name(function: Callable) -> str:

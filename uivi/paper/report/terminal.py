@@ -4,12 +4,9 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from uivi.paper.report.columns import Column
 from uivi.paper.report.section import Section
 from uivi.paper.report.sections import by_section, section_of
 from uivi.paper.results import Result, run_name
-
-NAME = Column(header="run", cell=run_name)
 
 
 def table(results: list[Result]) -> Group:
@@ -28,13 +25,13 @@ def one_line(result: Result) -> str:
 
 
 def _table(section: Section, results: list[Result]) -> Table:
-    columns = [NAME, *(column for column in section.columns if column.on_terminal)]
-    made = Table(title=section.title)
+    columns = [column for column in section.columns if column.on_terminal]
+    made = Table("run", title=section.title)
     for column in columns:
-        # The width of the longest cell: headers may wrap, numbers may not.
+        # Headers may wrap, numbers may not; on a narrow terminal the name of the run wraps first.
         width = max(8, *(len(column.cell(result)) for result in results))
-        made.add_column(Text(column.header), width=width)
+        made.add_column(Text(column.header), min_width=width, max_width=width)
     for result in results:
         flags = (("bold red" if column.flagged(result) else "", column.cell(result)) for column in columns)
-        made.add_row(*(Text(cell, style) for style, cell in flags))
+        made.add_row(run_name(result), *(Text(cell, style) for style, cell in flags))
     return made
