@@ -50,7 +50,7 @@ def collapsed_force(inputs, rounded=float16):
 
 
 def residual_moments(inputs, moves):
-    """Of each chain: ε', its square, and the standardised slope there, whose variance is the Gram matrix's.
+    """For each chain: ε', its square, and the squared standardised slope there, with variance 1.
 
     (ε, z) starts at the joint; moves that leave q(ε|z) invariant keep it there, and with it the law of
     slope - gram δ, the residual seen through the readout.

@@ -20,7 +20,7 @@ needs_triton = pytest.mark.skipif(
 
 
 class Pointer:
-    """A NumPy array with as much of a torch tensor as the interpreter asks for."""
+    """A NumPy array with the parts of a torch tensor's interface that the interpreter uses."""
 
     def __init__(self, array):
         self.dtype = {"float32": "fp32", "float16": "fp16", "int32": "i32"}[array.dtype.name]
@@ -38,9 +38,9 @@ def interpret(lanes, num_leapfrog, adaptation=None, *, energy="f16x3", tiling=No
 
 
 def interpret_call(call: KernelCall, arrived=None) -> Moves:
-    """One program after the other.
+    """Runs one program after the other.
 
-    So if they wait, only the first runs, and must find the others `arrived`.
+    With programs that wait for each other, only the first runs, and it must find the others `arrived`.
     """
     arrays = [np.array(array) for array in call.arrays]
     outputs = [np.full(out.shape, np.nan, np.float32) for out in call.out_shape[:-1]]

@@ -9,7 +9,7 @@ from uivi.gpu import MoveInputs
 
 
 def chains_and_layers(normal, uniforms, shape, step) -> dict:
-    """What the inputs of both kernels have in common; `normal` takes a scale and a shape."""
+    """The inputs that both kernels share; `normal` takes a scale and a shape."""
     num_moves, num_chains, noise, width, _ = shape
     return {
         "eps": normal(1.0, num_chains, noise),
@@ -24,7 +24,7 @@ def chains_and_layers(normal, uniforms, shape, step) -> dict:
 
 
 def drawing(key):
-    """Functions that draw normal and uniform arrays, each call from a key of its own."""
+    """Functions that draw normal and uniform arrays, each call with a new key."""
     keys = iter(jax.random.split(key, 12))
     normal = lambda scale, *shape: scale * jax.random.normal(next(keys), shape)
     return normal, lambda *shape: jax.random.uniform(next(keys), shape)
@@ -48,7 +48,7 @@ def make_inputs(key, shape, step=0.3) -> MoveInputs:
 def backward(inputs, eps, rounded=lambda x: x, *, is_end=True):
     """Residual and force, in the kernel's order and scale, the factors of every product rounded.
 
-    At an end of a trajectory those of the backward pass alone are.
+    At an end of a trajectory only the factors of the backward pass are rounded.
     """
     product = lambda x, weight: rounded(x) @ rounded(weight)
     forward = jnp.matmul if is_end else product
@@ -81,7 +81,7 @@ def crude_force(inputs):
 
 
 def moments(inputs, moves):
-    """Of each chain: ε', its square, the squared standardised residual, their product; (N, .)."""
+    """For each chain: ε', its square, the squared standardised residual, their product; (N, .)."""
     eps = moves.eps[-1]
     standard = backward(inputs, eps)[0] * jnp.sqrt(inputs.precision)[None]
     return jnp.concatenate([eps, eps**2, standard**2, eps * standard], 1)

@@ -1,4 +1,4 @@
-"""The fused moves of collapsed densities: the kernel in Triton's interpreter against the plain version."""
+"""The fused moves of collapsed densities: the kernel in Triton's interpreter against the reference."""
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +37,8 @@ def rounded_moves(lanes, num_leapfrog, adaptation=None, rounded=None) -> Moves:
     return jax.jit(jax.vmap(one))(lanes)
 
 
-# (T, N, E, H, D), leapfrogs, tiling: sizes that are no multiples of 16, more chains than a program has.
+# (T, N, E, H, D), leapfrog steps, step size, tiling: sizes other than multiples of 16, more chains than a
+# program has.
 CASES = {
     "paper": ((2, 1, 100, 200, 400), 2, 0.05, None),
     "odd": ((2, 3, 19, 70, 90), 3, 0.2, CollapsedTiling(8, 1, 2)),
@@ -76,7 +77,7 @@ def test_energies_have_the_accuracy_of_float32(getkey):
 
 @needs_triton
 def test_lanes_and_their_steps(getkey):
-    """Two lanes of one program each; without adaptation the moves are others."""
+    """Two lanes of one program each; without adaptation the moves differ."""
     keys = jax.random.split(getkey(), 2)
     lanes = jax.vmap(lambda key: make_collapsed(key, (4, 5, 3, 20, 30), 0.5))(keys)
     expected = rounded_moves(lanes, 2, RULE)
@@ -88,7 +89,7 @@ def test_lanes_and_their_steps(getkey):
 
 @needs_triton
 def test_programs_of_a_lane_share_their_acceptance(getkey):
-    """The first program of two, where the other has arrived in all moves and added what it accepted."""
+    """The first program of two, where the other has arrived in all moves and added its accepted moves."""
     lanes = lane(make_collapsed(getkey(), (3, 13, 3, 20, 30), 0.5))
     expected = rounded_moves(lanes, 2, RULE)
     others = np.asarray(expected.accepted[0, :2, 8:]).sum(-1) + 2**16
@@ -136,7 +137,7 @@ EXACT = np.concatenate([np.zeros(2), np.ones(6)])
 
 
 def test_rounded_forces_leave_the_distribution_invariant(getkey):
-    """And without the energies (uniform numbers of 0 accept everything) they do not."""
+    """The control: without the energies (uniform numbers of 0 accept everything) they do not."""
     inputs = make_collapsed(getkey(), (4, 20_000, 2, 16, 40), 0.15)
     run = jax.jit(lambda inputs: reference_moves(inputs, 3, force=collapsed_force(inputs)))
     moves = run(inputs)

@@ -1,4 +1,4 @@
-"""The fused kernel on a real GPU (`make gpu-test`): the same moves, the same law, the same fits."""
+"""The fused kernel on a real GPU (`make gpu-test`): the same moves, the same distribution, the same fits."""
 
 import functools
 
@@ -32,7 +32,7 @@ def float32_products():
 
 
 def gaps(moves, expected):
-    """Of the first move: the median distance of the ends where both decide alike, 90% of the probabilities'."""
+    """The first move: median distance of ends with the same decision, 90% quantile of probability gaps."""
     same = np.asarray(moves.accepted[0] == expected.accepted[0])
     assert same.mean() > 0.95
     distance = np.abs(np.asarray(moves.eps[0] - expected.eps[0]))[same]
@@ -41,11 +41,13 @@ def gaps(moves, expected):
 
 @pytest.mark.parametrize("energy", ["f16x3", "tf32x3"])
 @pytest.mark.parametrize("name", SHAPES)
-def test_the_first_move_is_that_of_the_reference(name, energy, getkey):
-    """In nearly all chains: the tensor cores' sums are off by 1e-6, which puts a unit on the other side of its
-    kink now and then, and the rest of that trajectory moves by up to 0.01.
+def test_the_first_move_equals_the_reference(name, energy, getkey):
+    """In nearly all chains.
 
-    Later moves part: an acceptance probability next to its uniform number falls to either side.
+    Sums of the tensor cores are off by 1e-6, which now and then puts a unit on the other side of its kink. The
+    rest of that trajectory then moves by up to 0.01.
+
+    Later moves diverge: an acceptance probability next to its uniform number falls to either side.
     """
     inputs = make_inputs(getkey(), SHAPES[name], 0.1)
     moves = jax.jit(lambda i: gpu.fused_moves(i, 5, energy=energy))(inputs)
@@ -69,7 +71,7 @@ def adapted_lanes(key, num_lanes):
 
 @pytest.mark.parametrize("num_lanes", [1, 2, 5, 6])
 def test_steps_follow_the_acceptance_of_all_programs(num_lanes, getkey):
-    """Many times over: no count may be missed."""
+    """Repeated many times: no count may be missed."""
     lanes = adapted_lanes(getkey(), num_lanes)
 
     def run(key):
@@ -90,7 +92,7 @@ def test_steps_follow_the_acceptance_of_all_programs(num_lanes, getkey):
 
 @pytest.mark.parametrize("num_lanes", [5, 40])
 def test_one_launch_makes_the_moves_of_several(num_lanes, monkeypatch, getkey):
-    """The second move of every program has the step that the first one asked for."""
+    """The second move of every program uses the step size that the first one chose."""
     lanes = adapted_lanes(getkey(), num_lanes)
     run = lambda rule: jax.jit(jax.vmap(lambda inputs: gpu.fused_moves(inputs, 5, rule)))(lanes)
     together, fixed = run(ADAPTED), run(None)
@@ -105,11 +107,11 @@ def test_one_launch_makes_the_moves_of_several(num_lanes, monkeypatch, getkey):
         return np.median(gap.reshape(-1, 8 * 10), -1)
 
     assert distances(together).max() < 1e-4
-    # Not in all: where most chains of a program stay, a wrong step changes little.
+    # Not in all programs: where most chains stay, a wrong step size changes little.
     assert np.mean(distances(fixed) > 1e-3) > 0.95, "a wrong step went unnoticed"
 
 
-def test_lanes_of_one_launch_are_those_of_several(getkey):
+def test_lanes_of_one_launch_equal_several_launches(getkey):
     lanes = [make_inputs(getkey(), PAPER, 0.1) for _ in range(3)]
     run = jax.jit(lambda i: gpu.fused_moves(i, 5))
     together = jax.jit(jax.vmap(lambda i: gpu.fused_moves(i, 5)))(jax.tree.map(lambda *x: jnp.stack(x), *lanes))
@@ -117,8 +119,8 @@ def test_lanes_of_one_launch_are_those_of_several(getkey):
         np.testing.assert_array_equal(together.eps[number], run(lane).eps)
 
 
-def test_pairs_keep_their_law(getkey):
-    """Moments of (z, ε′) minus those of (z, ε), pair by pair, for the paper's family."""
+def test_pairs_keep_their_distribution(getkey):
+    """Moments of (z, ε′) minus moments of (z, ε), pair by pair, for the paper's family."""
     family = vae.paper_family(getkey(), vae.LATENT_DIM)
     contexts = jax.random.bernoulli(getkey(), 0.2, (20_000, vae.PIXELS)).astype(float)
     pairs = draw_pairs(getkey(), family, contexts.shape[0], contexts)
@@ -132,8 +134,8 @@ def test_pairs_keep_their_law(getkey):
     assert_mean(np.asarray(change), 0.0, max_stderr=0.05)
 
 
-def test_moments_stay_exact_and_the_energies_see_to_it(getkey):
-    """Of chains that start in the joint of (ε, z), at a step with many rejections; without them they drift."""
+def test_moments_stay_exact_because_of_the_energies(getkey):
+    """Chains start in the joint of (ε, z), with many rejections; without rejections they drift."""
     inputs = make_inputs(getkey(), (3, 20_000, 10, 200, 10), 0.5)
     run = jax.jit(lambda inputs: gpu.fused_moves(inputs, 3))
     exact = np.repeat([0.0, 1.0, 1.0, 0.0], 10)

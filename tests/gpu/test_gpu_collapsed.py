@@ -1,4 +1,4 @@
-"""The kernel of collapsed densities on a real GPU (`make gpu-test`): the same moves, the same law."""
+"""The kernel of collapsed densities on a real GPU (`make gpu-test`): the same moves, the same distribution."""
 
 import functools
 
@@ -33,8 +33,8 @@ def float32_products():
     "tiling", [CollapsedTiling(), CollapsedTiling(8, 7, 13), CollapsedTiling(16, 0, 4, ".cg")]
 )
 @pytest.mark.parametrize("name", SHAPES)
-def test_the_first_move_is_that_of_the_reference(name, tiling, getkey):
-    """In nearly all chains: sums in another order put a unit on the other side of its kink now and then."""
+def test_the_first_move_equals_the_reference(name, tiling, getkey):
+    """In nearly all chains: sums in another order now and then put a unit on the other side of its kink."""
     shape, step = SHAPES[name]
     inputs = make_collapsed(getkey(), shape, step)
     moves = jax.jit(lambda i: gpu.collapsed_moves(i, 5, tiling=tiling))(inputs)
@@ -57,7 +57,7 @@ def test_the_first_move_is_that_of_the_reference(name, tiling, getkey):
 
 @pytest.mark.parametrize(("num_lanes", "num_chains"), [(1, 1), (1, 4), (5, 3), (2, 60)])
 def test_steps_follow_the_acceptance_of_all_programs(num_lanes, num_chains, getkey):
-    """Many times over: no count may be missed."""
+    """Repeated many times: no count may be missed."""
     shape = (10, num_chains, 10, 60, 100)
     lanes = jax.vmap(lambda key: make_collapsed(key, shape, 0.1))(jax.random.split(getkey(), num_lanes))
 
@@ -77,8 +77,8 @@ def test_steps_follow_the_acceptance_of_all_programs(num_lanes, num_chains, getk
     assert np.std(steps[..., 0]) > 1e-5
 
 
-def test_moments_stay_exact_and_the_energies_see_to_it(getkey):
-    """Of chains that start in the joint of (ε, z), at a step with many rejections; without them they drift."""
+def test_moments_stay_exact_because_of_the_energies(getkey):
+    """Chains start in the joint of (ε, z), with many rejections; without rejections they drift."""
     inputs = make_collapsed(getkey(), (3, 20_000, 4, 60, 100), 0.22)
     run = jax.jit(lambda inputs: gpu.collapsed_moves(inputs, 3))
     made = run(inputs)
@@ -90,7 +90,7 @@ def test_moments_stay_exact_and_the_energies_see_to_it(getkey):
 
 
 def test_the_papers_regression_uses_it_and_moves_like_plain_hmc(getkey):
-    """Without being asked. One move from the same draws with the same keys, in nearly all chains."""
+    """Chosen by default. One move from the same draws with the same keys agrees in nearly all chains."""
     family = regression.paper_family(getkey(), 7850)
     pairs, key, step = draw_pairs(getkey(), family, 32), getkey(), 1e-3
     text = lambda sampler: str(jax.make_jaxpr(functools.partial(run, sampler))(pairs))
@@ -105,5 +105,5 @@ def test_the_papers_regression_uses_it_and_moves_like_plain_hmc(getkey):
     expected = np.asarray(jax.jit(functools.partial(run, plain))(pairs))
     assert np.any(moved != np.asarray(pairs.eps))
     gaps = np.median(np.abs(moved - expected), 1) / np.median(np.abs(expected - np.asarray(pairs.eps)))
-    # The forces make up some 0.2 of the way.
+    # The forces account for about 0.2 of the distance.
     assert np.mean(gaps < 0.01) > 0.9

@@ -1,4 +1,4 @@
-"""Steps that change after the first moves of the fused kernel, in one launch and in several."""
+"""Step sizes that change after the first moves of the fused kernel, in one launch and in several."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ RULE = Adaptation(2, rate=0.5, target=0.9)
 
 
 def adapted_lanes(key, num_chains) -> tuple[MoveInputs, Moves]:
-    """Two lanes with four moves, of which the first two change the step by much."""
+    """Two lanes with four moves; the first two change the step size a lot."""
     shape = (4, num_chains, 3, 20, 2)
     lanes = jax.vmap(lambda key: make_inputs(key, shape, 0.6))(jax.random.split(key, 2))
     reference = lambda inputs: reference_moves(inputs, 2, RULE, force=rounded_force(inputs))
@@ -27,7 +27,7 @@ def adapted_lanes(key, num_chains) -> tuple[MoveInputs, Moves]:
 
 @needs_triton
 def test_steps_follow_the_lanes_acceptance(getkey):
-    """One program a lane, which waits for none; without adaptation the moves are others."""
+    """One program per lane, with no other to wait for; without adaptation the moves differ."""
     lanes, expected = adapted_lanes(getkey(), 7)
     assert_same(interpret(lanes, 2, RULE), expected, 3e-4)
     fixed = interpret(lanes, 2)
@@ -38,9 +38,10 @@ def test_steps_follow_the_lanes_acceptance(getkey):
 
 @needs_triton
 def test_programs_of_a_lane_share_their_acceptance(getkey):
-    """A program of two, where the other has arrived in all moves and added what it accepted.
+    """One program of two, where the other has arrived in all moves and added its accepted moves.
 
-    Which one it is depends on how many have started: here three, so it is the second lane's second.
+    The number of programs that have started decides which one it is. Three have: it is the second program of
+    the second lane.
     """
     lanes, expected = adapted_lanes(getkey(), 14)
     others = np.asarray(expected.accepted[1, :2, :8]).sum(-1).astype(np.int32)
@@ -55,7 +56,7 @@ def test_programs_of_a_lane_share_their_acceptance(getkey):
 
 
 @needs_triton
-def test_the_first_program_of_a_lane_tells_its_steps(getkey):
+def test_the_first_program_of_a_lane_writes_its_steps(getkey):
     lanes, expected = adapted_lanes(getkey(), 14)
     others = np.asarray(expected.accepted[0, :2, 8:]).sum(-1).astype(np.int32)
     arrived = np.concatenate([[0], others + 2**16, [0, 0]]).astype(np.int32)
@@ -65,7 +66,7 @@ def test_the_first_program_of_a_lane_tells_its_steps(getkey):
 
 @pytest.fixture
 def launches(monkeypatch):
-    """All launches, which the reference makes in the kernel's place."""
+    """All launches; the reference takes the place of the kernel."""
     made = []
 
     def launch(call):

@@ -1,4 +1,4 @@
-"""The fused kernels compile for a Hopper GPU (which that needs not) and fit on it."""
+"""The fused kernels compile for a Hopper GPU and fit on it. The compilation needs no GPU."""
 
 import importlib.util
 import os
@@ -21,7 +21,7 @@ from uivi.gpu.moves import SHARED_MEMORY, kernel_call
     "sizes", [(16, 256, 16), pytest.param((64, 128, 64), marks=pytest.mark.slow), (10, 200, 10), (3, 20, 2)]
 )
 def test_largest_sizes_fit_on_the_chip(sizes):
-    """In a process of its own: in that of the tests Triton interprets."""
+    """Compiles in another process, because Triton interprets in this one."""
     command = [sys.executable, "-m", "tests.gpu.test_kernel_compile", *map(str, sizes)]
     made = subprocess.run(
         command,
@@ -49,15 +49,15 @@ def test_collapsed_weights_are_read_into_place(sizes):
     noise_steps, unit_steps = (-(-size // 16) for size in sizes)
     assert shared <= 16 * 1024
     assert registers <= 255
-    assert spilled <= 256, "bytes a thread"
+    assert spilled <= 256, "bytes per thread"
     blocks = 1 if sizes[1] <= 16 * num_warps else 2
-    # Three times those of the forward pass, and those of the backward pass.
+    # A forward product counts three times, a backward product once.
     assert products == blocks * (3 * noise_steps + 7 * unit_steps) + unit_steps
     assert (arrivals, looks) == (2, 2)
 
 
 def compiled(noise: int, width: int, latent: int, energy: str, num_chains: int) -> tuple[int, int, int]:
-    """Bytes of shared memory a program; how often its code adds to a counter, and how often it looks at one."""
+    """Bytes of shared memory per program, and how often its code adds to a counter and reads one."""
     shapes = {"eps": (num_chains, noise), "momenta": (2, num_chains, noise), "uniforms": (2, num_chains)}
     shapes |= {"step": (), "first_bias": (num_chains, width), "w1": (width, noise), "w2": (width, width)}
     shapes |= {"b2": (width,), "w3": (latent, width), "centre": (num_chains, latent), "precision": (latent,)}
@@ -67,7 +67,7 @@ def compiled(noise: int, width: int, latent: int, energy: str, num_chains: int) 
 
 
 def compiled_collapsed(noise: int, width: int) -> tuple[int, ...]:
-    """Warps, shared memory, registers and spilled bytes a thread, tensor core products, and the counters."""
+    """Warps, shared memory, registers and spilled bytes per thread, tensor core products, and counters."""
     shapes = {"eps": (9, noise), "momenta": (2, 9, noise), "uniforms": (2, 9), "step": ()}
     shapes |= {"first_bias": (9, width), "w1": (width, noise), "w2": (width, width), "b2": (width,)}
     shapes |= {"origin": (9, width), "slope": (9, width), "gram": (width, width)}
@@ -99,7 +99,7 @@ def counters(made) -> tuple[int, int]:
 
 
 def usage(made) -> tuple[int, int]:
-    """Registers, and bytes of the stack, as Triton's own copy of cuobjdump reports them."""
+    """Registers and bytes of the stack, from Triton's own copy of cuobjdump."""
     import triton.knobs
 
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:

@@ -1,4 +1,4 @@
-"""The fused HMC moves: the kernel in Triton's interpreter, the plain version, what rounding may do."""
+"""The fused HMC moves: the kernel in Triton's interpreter, the reference, the effect of rounding."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ from uivi.reverse.hmc import _noise
 run_reference = jax.jit(reference_moves, static_argnums=(1, 2))
 
 
-# (T, N, E, H, D), leapfrogs, tiling: sizes that are no powers of two, chains that do not fill a tile.
+# (T, N, E, H, D), leapfrog steps, tiling: sizes other than powers of two, chains that do not fill a tile.
 @needs_triton
 @pytest.mark.parametrize(
     ("shape", "num_leapfrog", "tiling"),

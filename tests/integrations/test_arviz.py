@@ -1,4 +1,4 @@
-"""ArviZ export: groups, shapes, names; the numbers are those of the posterior."""
+"""ArviZ export: groups, shapes, names, and numbers that agree with the posterior."""
 
 import jax
 import numpy as np
@@ -18,7 +18,7 @@ def fitted():
 
 @pytest.fixture(scope="module", params=["DataTree", "InferenceData"])
 def tree(request, fitted):
-    """In the form of ArviZ 1 and in that of earlier ones, which take an ArviZ of their own to make."""
+    """In the format of ArviZ 1 and of earlier versions; the latter needs an earlier ArviZ."""
     is_before_one = request.param == "InferenceData"
     if is_before_one and not integration._is_before_one():
         pytest.skip("needs ArviZ before 1, which comes with PyMC 5")
@@ -30,7 +30,7 @@ def tree(request, fitted):
 
 
 def group_names(data) -> set[str]:
-    """Of a DataTree, or of InferenceData."""
+    """Names of the groups of a DataTree or InferenceData."""
     return set(data.groups()) if callable(data.groups) else set(data.children)
 
 
