@@ -1,5 +1,6 @@
 """Multilayer perceptrons from noise (and context) to the parameters of a conditional."""
 
+import itertools
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
@@ -64,6 +65,20 @@ class MLP(eqx.Module):
     context_weight: Float[Array, "H C"] | None
     skip: Float[Array, "J E"] | None
     activation: Callable = eqx.field(static=True)
+
+    def __check_init__(self):
+        sizes = [(layer.weight.shape, layer.bias.shape) for layer in self.layers]
+        if not sizes or any(len(weight) != 2 or bias != weight[:1] for weight, bias in sizes):
+            raise ValueError(f"expected layers with weights (out, in) and biases (out,), got {sizes}")
+        if any(after[0][1] != before[0][0] for before, after in itertools.pairwise(sizes)):
+            raise ValueError(f"expected each layer to take the outputs of the one before, got {sizes}")
+        if self.skip is not None and not (
+            self.skip.shape[0] <= self.out_dim and self.skip.shape[1:] == (self.noise_dim,)
+        ):
+            raise ValueError(
+                f"expected `skip` of shape (J, {self.noise_dim}) with J of at most {self.out_dim}, got "
+                f"{self.skip.shape}: it maps the noise to the first J outputs"
+            )
 
     @classmethod
     def create(

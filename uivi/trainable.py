@@ -37,4 +37,5 @@ def trained(tree: PyTree) -> PyTree:
 def _mask(tree: PyTree) -> PyTree:
     """A prefix of `tree`: True for a trained array, False for any other leaf and for a whole `NonTrainable`."""
     is_wrapped = lambda node: isinstance(node, NonTrainable)
-    return jax.tree.map(lambda node: not is_wrapped(node) and eqx.is_inexact_array(node), tree, is_leaf=is_wrapped)
+    is_trained = lambda node: not is_wrapped(node) and eqx.is_inexact_array(node)
+    return jax.tree.map(is_trained, tree, is_leaf=is_wrapped)

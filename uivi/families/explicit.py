@@ -39,6 +39,11 @@ class ExplicitGaussian(AbstractExplicit):
 
     encoder: MLP | Float[Array, "P"]
 
+    def __check_init__(self):
+        outputs = self.encoder.out_dim if isinstance(self.encoder, MLP) else self.encoder.shape[0]
+        if outputs % 2:
+            raise ValueError(f"expected an even number of outputs, locations and log scales, got {outputs}")
+
     @classmethod
     def create(cls, dim: int, scale: float = 1.0) -> "ExplicitGaussian":
         """Creates a mean-field Gaussian at the origin."""

@@ -17,7 +17,7 @@ from uivi.fitting.prechecks import check_target
 from uivi.fitting.problem import problem_of
 from uivi.fitting.starts.candidates import find_starts
 from uivi.fitting.starts.comparison import pick_start
-from uivi.storage import serialisation
+from uivi.storage import descriptions
 from uivi.storage.checkpoints import Checkpoints
 from uivi.targets.base import AbstractTarget
 from uivi.targets.minibatched import Minibatched
@@ -116,7 +116,7 @@ def fit(
         bits = jax.random.key_data(key).tolist()
         fitted = target.identity() if isinstance(target, AbstractModelTarget) else target
         config = [family, fitted, estimator, schedule, bits]
-        checkpoints = Checkpoints(checkpoint, serialisation.fingerprint(config))
+        checkpoints = Checkpoints(checkpoint, descriptions.fingerprint(config))
     # A checkpoint holds the start that was picked, so a resumed fit does not compare again.
     is_new = checkpoints is None or checkpoints.newest() is None
     state = pick_start(method, states, rounds, show=progress) if is_new else states[0]

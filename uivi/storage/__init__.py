@@ -2,7 +2,7 @@
 
 Start with `archive` for the format. `posteriors` and `checkpoints` are the two kinds of archives; `encoding`
 and `decoding` turn modules into JSON and back by the table in `names`, `fields` checks types, and `container`
-has the bytes. `serialisation` describes settings for fingerprints and results.
+has the bytes. `descriptions` describes settings for fingerprints and results.
 """
 
 from uivi.storage.archive import ArchiveError

@@ -3,7 +3,7 @@
 A checkpoint is an archive (`uivi.storage.archive`) of the array leaves of the run's state. Its header has these
 keys, besides the common ones:
 
-    fingerprint    hash of the run's configuration, see `uivi.storage.serialisation.fingerprint`
+    fingerprint    hash of the run's configuration, see `uivi.storage.descriptions.fingerprint`
     names          place of each leaf in the state, such as ".family.encoder": attribute names and item
                    numbers of the tree, never names of classes or modules
     extra          what the driver keeps beside the state: history, seconds, status, best

@@ -248,7 +248,8 @@ def _save(run: Driven, checkpoints: Checkpoints) -> None:
 def _restore(run: Driven, checkpoints: Checkpoints) -> None:
     """Continues from the newest checkpoint, if there is one."""
     fitted, data = split_data(run.state)
-    restored = checkpoints.restore((fitted, run.best.state) if run.best else fitted)
+    names = ("history", "seconds", "status", *(["best"] if run.best else []))
+    restored = checkpoints.restore((fitted, run.best.state) if run.best else fitted, names)
     if restored is None:
         return
     found: Any

@@ -25,6 +25,12 @@ class Affine(AbstractMapped):
     log_diagonal: Float[Array, "D"]
     lower: Float[Array, "D D"]
 
+    def __check_init__(self):
+        dim, advice = self.inner.dim, "it must have the size of z"
+        _checks.shape("`shift`", self.shift, (dim,), advice)
+        _checks.shape("`log_diagonal`", self.log_diagonal, (dim,), advice)
+        _checks.shape("`lower`", self.lower, (dim, dim), advice)
+
     @classmethod
     def create(
         cls,
@@ -83,6 +89,14 @@ class Standardised(AbstractMapped):
     factor: NonTrainable
     inverse: NonTrainable
     volume: NonTrainable
+
+    def __check_init__(self):
+        dim, advice = self.inner.dim, "it must have the size of z"
+        _checks.shape("`loc`", self.loc.value, (dim,), advice)
+        for name in ("factor", "inverse"):
+            value = getattr(self, name).value
+            _checks.shape(f"`{name}`", value, (dim,) * max(1, jnp.ndim(value)), advice)
+        _checks.shape("`volume`", self.volume.value, (), "it is the logarithm of a determinant")
 
     @classmethod
     def create(

@@ -22,6 +22,10 @@ class Warped(AbstractMapped):
     skew: Float[Array, "D"]
     log_tail: Float[Array, "D"]
 
+    def __check_init__(self):
+        for name in ("skew", "log_tail"):
+            _checks.shape(f"`{name}`", getattr(self, name), (self.inner.dim,), "it must have the size of z")
+
     @classmethod
     def create(
         cls,

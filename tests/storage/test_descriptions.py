@@ -11,7 +11,7 @@ import pytest
 
 import uivi
 from tests.tiny import BananaShaped, log_density
-from uivi.storage import names, serialisation
+from uivi.storage import descriptions, names
 
 
 def test_our_classes_and_functions_go_by_their_names():
@@ -23,7 +23,7 @@ def test_our_classes_and_functions_go_by_their_names():
         uivi.families.he_init,
         names.ACTIVATIONS,
     )
-    text = json.dumps(serialisation.describe(value))
+    text = json.dumps(descriptions.describe(value))
     for name in ("UIVI", "Compose", "HMC", "SemiImplicit", "Draw", "he_init", "relu", "float32[2]"):
         assert f'"{name}"' in text
     assert "uivi." not in text
@@ -44,12 +44,12 @@ OFFSET = {"array": "float32[2]"}
     ],
 )  # fmt: skip
 def test_descriptions(value, expected):
-    assert serialisation.describe(value) == expected
+    assert descriptions.describe(value) == expected
 
 
 def test_unknown_types_are_named():
     with pytest.raises(TypeError, match="expected modules, containers, arrays or functions, got set"):
-        serialisation.describe({1, 2})
+        descriptions.describe({1, 2})
 
 
 def scaled(factor):
@@ -99,7 +99,7 @@ def with_global(factor):
     ],
 )  # fmt: skip
 def test_settings_change_the_fingerprint(one, other):
-    assert serialisation.fingerprint(one) != serialisation.fingerprint(other)
+    assert descriptions.fingerprint(one) != descriptions.fingerprint(other)
 
 
 def power(number):
@@ -110,12 +110,12 @@ def power(number):
 
 
 def test_functions_that_call_themselves_have_a_fingerprint():
-    assert serialisation.fingerprint(power(2)) == serialisation.fingerprint(power(2))
-    assert serialisation.fingerprint(power(2)) != serialisation.fingerprint(power(3))
+    assert descriptions.fingerprint(power(2)) == descriptions.fingerprint(power(2))
+    assert descriptions.fingerprint(power(2)) != descriptions.fingerprint(power(3))
 
 
 def test_values_of_arrays_do_not_change_the_fingerprint():
     family = uivi.presets.default_family(jax.random.key(0), 2)
     moved = jax.tree.map(lambda x: x + 1 if eqx.is_inexact_array(x) else x, family)
-    assert serialisation.fingerprint(family) == serialisation.fingerprint(moved)
-    assert serialisation.fingerprint(lambda z: z + 1) == serialisation.fingerprint(lambda z: z + 1)
+    assert descriptions.fingerprint(family) == descriptions.fingerprint(moved)
+    assert descriptions.fingerprint(lambda z: z + 1) == descriptions.fingerprint(lambda z: z + 1)
