@@ -109,7 +109,7 @@ class AutoUIVI(AutoContinuous):
             )
         state = self._sampler.init(key, family)
         if isinstance(state, LearnedState):
-            # SVI has no place for running moments, so those of the first q stay for the whole fit.
+            # SVI has no place for running moments, so the moments of the first q stay for the whole fit.
             z = jax.vmap(lambda k: family.sample(k).z)(jax.random.split(key, NUM_FIRST))
             state = state._replace(mean=jnp.mean(z, 0), variance=jnp.var(z, 0))
         trained, self._static = partition_trained((family, _learned(state)))
