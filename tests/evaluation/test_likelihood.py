@@ -240,7 +240,7 @@ def test_blocks_add_up_to_the_fresh_noise(block, num_blocks, x64, monkeypatch):
     conditional = semi_implicit().conditional
     terms, z = terms_of(SemiImplicit(Fixed(), conditional), block, 17, monkeypatch)
     assert terms.fresh.shape == (num_blocks, 6)
-    low, high = likelihood.log_marginals(terms, 17)
+    high, low = likelihood.log_marginals(terms, 17)
     np.testing.assert_allclose(low, terms.own, atol=1e-9)
     np.testing.assert_allclose(high, terms.own, atol=1e-9)
     for z_s, own, log_p in zip(z, terms.own, terms.log_joint, strict=True):

@@ -131,7 +131,7 @@ VALUES = {
     "a number as the activation": (crafted.ACTIVATION, 3, "net.activation to be .*Callable.*, got int 3"),
     "text as the activation": (crafted.ACTIVATION, "relu", "net.activation to be .*Callable"),
     "layers in a list": (crafted.NET + ".*.layers", {"list": []}, r"net.layers to be tuple\["),
-    "no layers": (crafted.NET + ".*.layers", {"tuple": []}, r"family.conditional \(Gaussian\)"),
+    "no layers": (crafted.NET + ".*.layers", {"tuple": []}, r"net \(MLP\): expected layers"),
     "an array as the network": (crafted.NET, {"array": 0}, r"conditional.net to be MLP, got float32\[3, 1\]"),
     "a scale as the network": (crafted.NET, LOG_SCALE, r"log_value to be Float\[D\], got float32\[3, 1\]"),
     "noise as the family": ("family", {"module": "StandardNormal", "fields": {"dim": 1}}, "expected"),

@@ -156,7 +156,7 @@ def _evaluate(settings: Likelihood, keys: Array, family, target, sites):
         log_joint = lambda z: target.log_joint(z, site)
         budget = (settings.num_draws, settings.num_mixing)
         terms, draws = evaluate_terms(terms_key, family, log_joint, target.context(site), *budget)
-        low, high = log_marginals(terms, settings.num_mixing)
+        high, low = log_marginals(terms, settings.num_mixing)
         student = _student(student_key, settings, log_joint, draws)
         parts = (
             _log_mean(terms.log_joint - low),
@@ -217,9 +217,8 @@ def evaluate_terms(
 
 
 def log_marginals(terms: Terms, num_mixing: int) -> tuple[Float[Array, "S"], Float[Array, "S"]]:
-    """Returns log q̂(z_s) without and with the generating ε: too low and too high in expectation."""
-    high, low = high_and_low(jax.nn.logsumexp(terms.fresh, 0), terms.own, num_mixing)
-    return low, high
+    """Returns log q̂(z_s) with and without the generating ε: too high and too low in expectation."""
+    return high_and_low(jax.nn.logsumexp(terms.fresh, 0), terms.own, num_mixing)
 
 
 class _Student(NamedTuple):

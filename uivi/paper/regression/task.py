@@ -94,7 +94,7 @@ class ElboCurve(AbstractMonitor):
         log_joint = lambda z: target.log_joint(z, site)
         budget = (self.num_draws, self.num_mixing)
         terms, _ = likelihood.evaluate_terms(self.key(state), family, log_joint, None, *budget)
-        low, high = likelihood.log_marginals(terms, self.num_mixing)
+        high, low = likelihood.log_marginals(terms, self.num_mixing)
         from_below = terms.log_joint - high
         return {
             "elbo_lower": jnp.mean(from_below),
@@ -169,7 +169,7 @@ class RegressionTask(AbstractTask):
         scores = predict(keys[1], fit.family, fit.target, self.test, b.test_draws)
         values: dict[str, Any] = {f"test_{k}": float(v) for k, v in scores._asdict().items()}
         terms = _terms(keys[0], fit.family, fit.target, b.final_draws, b.elbo_mixing)
-        low, high = likelihood.log_marginals(terms, b.elbo_mixing)
+        high, low = likelihood.log_marginals(terms, b.elbo_mixing)
         values["elbo_lower"] = _value("lower", terms.log_joint - high)
         values["elbo_paper"] = _value("upper", terms.log_joint - low)
         if isinstance(fit.family, SemiImplicit):
