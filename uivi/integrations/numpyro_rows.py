@@ -14,7 +14,7 @@ from numpyro.infer.util import compute_log_probs, potential_energy
 
 from uivi._jax import ordinary_promotion
 from uivi._types import Key, Scalar
-from uivi.integrations.numpyro import NumPyroModel, axes_of_plates, is_observed, trial
+from uivi.integrations.numpyro_model import NumPyroModel, axes_of_plates, is_observed, trial
 from uivi.targets.minibatched import AbstractRowModel
 from uivi.targets.model import Named
 
