@@ -9,13 +9,14 @@ import pytest
 import uivi
 from tests.tiny import explicit_settings, implicit_settings, log_density
 from uivi import presets
+from uivi.evaluation import BoundValue, Check
 from uivi.training import driver, optimisers
 
 
 @pytest.fixture
 def no_long_work(monkeypatch, unchecked):
     """Nothing may be updated: the check comes first, and it is the package's own."""
-    monkeypatch.setattr(driver.loop, "run", lambda *_: pytest.fail("the fit began"))
+    monkeypatch.setattr(driver, "run_updates", lambda *_: pytest.fail("the fit began"))
 
 
 COUNT = "to be a positive whole number, got"
@@ -201,7 +202,7 @@ def test_a_broken_fit_says_so_and_gives_no_nan():
 
 
 def test_progress_goes_to_standard_error(capsys):
-    fit(progress=True, num_steps=3)
+    fit(progress=True, check=True, num_steps=3)
     out, err = capsys.readouterr()
     assert out == ""
     assert "fitting" in err
@@ -209,3 +210,15 @@ def test_progress_goes_to_standard_error(capsys):
     assert "verdict: " in err
     fit(num_steps=3)
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("progress", [True, False])
+@pytest.mark.parametrize("check", [True, False])
+def test_check_and_not_progress_decides_whether_a_fit_is_judged(check, progress, monkeypatch, capsys):
+    bound = BoundValue("ELBO", "lower", 0.0, 0.0, 1)
+    found = Check(uivi.Status.DONE, bound, bound, None, 0.0, 0.0, 0.0, 0.0)
+    judged = []
+    monkeypatch.setattr(uivi.Posterior, "check", lambda self: judged.append(self) or found)
+    fit(progress=progress, check=check, num_steps=3)
+    assert len(judged) == check
+    assert ("verdict: " in capsys.readouterr().err) == (check and progress)

@@ -85,7 +85,7 @@ def test_the_shuffle_is_uniform_and_neighbours_are_independent(getkey):
 
 
 def test_a_shuffle_of_few_rounds_is_noticed(getkey, monkeypatch):
-    monkeypatch.setattr(data, "_NUM_ROUNDS", 6)
+    monkeypatch.setattr(minibatches, "_NUM_ROUNDS", 6)
     assert uniformity(permutations(getkey())) < FAILURE_RATE
 
 

@@ -18,7 +18,7 @@ from uivi.families import (
     StandardNormal,
     TwoNetGaussian,
 )
-from uivi.targets import BernoulliVAE, Rows, SoftmaxRegression
+from uivi.targets import BernoulliVAE, Rows, SoftmaxRegression, log_density_at
 from uivi.training.optimisers import adam_cosine
 from uivi.training.update import Method, initial_state, run_updates, sites_key
 
@@ -110,7 +110,7 @@ def test_pixels_are_divided_as_they_are_used():
         ({"labels": np.array([0, 1, 4])}, "expected whole labels from 0 to 3, got int64 from 0 to 4: subtract"),
         ({"labels": np.array([-1, 1, 2])}, "from -1 to 2"),
         ({"labels": np.array([0.0, 1.0, 2.0])}, "got float64"),
-        ({"labels": np.array([0, 1])}, r"got \(3, 2\) and \(2,\): one label a row"),
+        ({"labels": np.array([0, 1])}, r"got \(3, 2\) and \(2,\): give one label per row"),
         ({"features": np.zeros(3)}, r"features of shape \(N, F\)"),
         ({"features": np.full((3, 2), np.nan)}, "expected finite data"),
         ({"batch_size": 4}, r"expected a batch_size of at most 3 \(the rows of data\), got 4"),
@@ -157,8 +157,10 @@ def test_vae_sites_are_the_images_once_an_epoch():
 
 
 def test_the_vae_has_no_single_log_density():
-    with pytest.raises(NotImplementedError, match="BernoulliVAE has many sites"):
-        make_vae().log_density(jnp.zeros(LATENT))
+    with pytest.raises(
+        TypeError, match="expected a target with a single site, got BernoulliVAE, which has many"
+    ):
+        log_density_at(make_vae(), jnp.zeros((1, LATENT)))
 
 
 def encoders():

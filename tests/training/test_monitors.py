@@ -20,7 +20,7 @@ from uivi.storage.checkpoints import Checkpoints
 from uivi.targets import Density
 from uivi.training import driver
 from uivi.training.monitors import AbstractMonitor, ElboMonitor
-from uivi.training.optimisers import AveragedState, averaged
+from uivi.training.optimisers import AveragedState, with_average
 from uivi.training.progress import AbstractReporter, Silent
 from uivi.training.update import (
     Method,
@@ -32,7 +32,7 @@ from uivi.training.update import (
 )
 
 PLAIN = Method(uivi.Explicit(num_draws=2), optax.adam(0.05))
-AVERAGED = Method(uivi.Explicit(num_draws=2), averaged(optax.adam(0.05), 0.9))
+AVERAGED = Method(uivi.Explicit(num_draws=2), with_average(optax.adam(0.05), 0.9))
 
 
 def make_state(seed=0, method=PLAIN):

@@ -10,12 +10,12 @@ from uivi.families import MLP, Gaussian, LogScale, RawScale, SemiImplicit, Stand
 from uivi.training import optimisers
 from uivi.training.optimisers import (
     adam_cosine,
-    averaged,
     keep_above,
     label_parameters,
     pack,
     paper_rmsprop,
     scale_by_paper_rmsprop,
+    with_average,
 )
 
 
@@ -155,7 +155,7 @@ def test_the_average_follows_its_recursion_and_changes_no_update(x64):
     gradients = gradients_like(params, 40)
     inner = optax.sgd(0.1, momentum=0.5)
     plain, inner_state = trajectory(inner, params, gradients)
-    path, state = trajectory(averaged(inner, decay=0.7), params, gradients)
+    path, state = trajectory(with_average(inner, decay=0.7), params, gradients)
     assert_same_path(path, plain, 0)
     assert_same_path(state.inner, inner_state, 0)
     for name, found in pack(params)[1](state.average).items():
@@ -172,7 +172,7 @@ def test_the_average_follows_its_recursion_and_changes_no_update(x64):
     "optimizer",
     [
         lambda: paper_rmsprop(0.3, 0.05, 0.7, decay_every=4),
-        lambda: averaged(adam_cosine(20, 0.03, weight_decay=0.4), 0.7),
+        lambda: with_average(adam_cosine(20, 0.03, weight_decay=0.4), 0.7),
     ],
 )
 def test_large_arrays_are_updated_alike(optimizer, monkeypatch, x64):
@@ -182,7 +182,7 @@ def test_large_arrays_are_updated_alike(optimizer, monkeypatch, x64):
     small, state = trajectory(optimizer(), params, gradients)
     few = len(jax.tree.leaves(state))
     average = optimisers.average_of(state, params)
-    monkeypatch.setattr(optim, "LARGE", 5)
+    monkeypatch.setattr(optimisers, "LARGE", 5)
     assert sorted(array.ndim for array in pack(params)[0]) == [1, 2, 2, 2]
     large, state = trajectory(optimizer(), params, gradients)
     assert few < len(jax.tree.leaves(state))
@@ -193,7 +193,7 @@ def test_large_arrays_are_updated_alike(optimizer, monkeypatch, x64):
 def test_packing_goes_back(monkeypatch):
     tree = {"a": jnp.arange(6.0).reshape(2, 3), "b": jnp.array(7.0), "c": jnp.arange(4.0), "d": None}
     for large in (1, 4, 5, 100):
-        monkeypatch.setattr(optim, "LARGE", large)
+        monkeypatch.setattr(optimisers, "LARGE", large)
         packed, unpack = pack(tree)
         assert packed[0].size == sum(x.size for x in jax.tree.leaves(tree) if x.size < large)
         back = unpack(packed)
@@ -203,13 +203,13 @@ def test_packing_goes_back(monkeypatch):
 
 def test_the_average_keeps_single_precision():
     params = {"a": jnp.zeros(3)}
-    _, state = trajectory(averaged(optax.sgd(0.1)), params, [{"a": jnp.ones(3)}] * 2)
+    _, state = trajectory(with_average(optax.sgd(0.1)), params, [{"a": jnp.ones(3)}] * 2)
     assert state.average[0].dtype == jnp.float32
 
 
 def test_averaged_needs_parameters():
-    optimizer = averaged(optax.sgd(0.1))
-    with pytest.raises(ValueError, match="averaged needs the parameters"):
+    optimizer = with_average(optax.sgd(0.1))
+    with pytest.raises(ValueError, match="with_average needs the parameters"):
         optimizer.update(jnp.ones(1), optimizer.init(jnp.ones(1)))
 
 
@@ -264,8 +264,8 @@ def test_adam_cosine_ends_at_zero_and_clips():
         (lambda: adam_cosine(0), "`num_steps` to be a positive whole number, got 0"),
         (lambda: adam_cosine(-5), "num_steps"),
         (lambda: adam_cosine(10, 0.0), "`rate` to be positive"),
-        (lambda: averaged(optax.sgd(0.1), 1.0), "expected `decay` between 0 and 1, got 1.0"),
-        (lambda: averaged(optax.sgd(0.1), 0.0), "expected `decay` between 0 and 1, got 0.0"),
+        (lambda: with_average(optax.sgd(0.1), 1.0), "expected `decay` between 0 and 1, got 1.0"),
+        (lambda: with_average(optax.sgd(0.1), 0.0), "expected `decay` between 0 and 1, got 0.0"),
     ],
 )
 def test_bad_settings(make, message):

@@ -10,8 +10,8 @@ import pytest
 import uivi
 from tests.tiny import explicit_settings, log_density
 from uivi import presets
-from uivi.evaluation.history import recent_gain
-from uivi.training.rounds import Rounds, rise
+from uivi.evaluation.history import gain_of_last_round, recent_gain
+from uivi.training.rounds import Rounds
 
 SHORT = Rounds(10, 3)
 
@@ -62,7 +62,7 @@ def test_a_gain_must_exceed_its_standard_error():
 
 def test_a_fit_does_not_end_inside_a_round():
     unfinished = {name: column[:-1] for name, column in history(-3.0, -3.1).items()}
-    assert rise(unfinished) is not None
+    assert gain_of_last_round(unfinished) is not None
     assert not SHORT.is_over(unfinished)
 
 

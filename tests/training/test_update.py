@@ -12,6 +12,7 @@ from uivi.estimators import SIVI, UIVI, Explicit
 from uivi.families import ExplicitGaussian
 from uivi.reverse import ISIR, Learned
 from uivi.targets import AbstractTarget, Density
+from uivi.training import optimisers
 from uivi.training.optimisers import adam_cosine, paper_rmsprop
 from uivi.training.update import (
     Method,
@@ -183,7 +184,7 @@ def test_nonfinite_gradients_are_skipped_and_counted(make, value):
 
 @pytest.mark.parametrize("large", [2, 4, 100])
 def test_a_single_bad_number_is_found_in_any_array(large, monkeypatch):
-    monkeypatch.setattr(optim, "LARGE", large)
+    monkeypatch.setattr(optimisers, "LARGE", large)
     tree = {"a": jnp.zeros((2, 3)), "b": jnp.zeros(()), "c": jnp.zeros(4), "n": jnp.arange(3), "name": "x"}
     assert all_finite(tree)
     assert all_finite({})
