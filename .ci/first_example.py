@@ -13,7 +13,8 @@ home = pathlib.Path(uivi.__file__).parent
 assert "site-packages" in home.parts, f"expected the installed package, got {home}"
 assert (home / "py.typed").exists(), "the wheel lacks py.typed"
 
-code = re.search(r"^```python\n(.*?)^```", pathlib.Path(sys.argv[1]).read_text(), re.DOTALL | re.MULTILINE).group(1)
+page = pathlib.Path(sys.argv[1]).read_text()
+code = re.search(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE).group(1)
 lines = []
 for line in code.splitlines():
     short = re.search(r"# .*CI: (.+) -> (.+)$", line)

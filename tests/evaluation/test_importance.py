@@ -58,6 +58,13 @@ def test_pareto_k_of_too_few_weights_is_infinite_and_of_equal_weights_minus_infi
     assert importance.pareto_k(jnp.full((100,), -3.0)) == -np.inf
 
 
+def test_weights_that_differ_by_rounding_are_equal():
+    """Those of a perfect q: a few different floats, with ties."""
+    ties = np.repeat(np.float32(-3) + np.arange(4, dtype=np.float32) * np.float32(2**-22), 25)
+    assert importance.pareto_k(jnp.asarray(ties)) == -np.inf
+    assert importance.pareto_k(jnp.asarray(1e4 * (ties + 3))) > -np.inf
+
+
 def gaps_of(key, shift, scale, num_draws=4_000):
     """Returns gaps for q = N(0, I₃) and a posterior that differs in its last coordinate: N(shift, scale²)."""
     z = np.asarray(jax.random.normal(key, (num_draws, 3)), np.float64)

@@ -16,6 +16,10 @@ RELIABLE_K = 0.7
 """Importance weights are reliable if k-hat is below this limit (Vehtari et al. 2024)."""
 
 
+EQUAL = 1e-4
+"""Range of log weights up to which they count as equal."""
+
+
 def log_mean_weight(log_weights: Float[Array, "S"]) -> tuple[Scalar, Scalar]:
     """Returns the log of the mean weight and its standard error by the delta method.
 
@@ -36,7 +40,7 @@ def pareto_k(log_weights: Float[Array, "S"]) -> float:
 def smoothed_weights(log_weights: Float[Array, "S"]) -> tuple[np.ndarray, float]:
     """Returns Pareto-smoothed log weights, normalised, and k-hat; computed by arviz-stats.
 
-    Some weights cannot be smoothed: fewer than 25, equal ones, or some that are not finite. They come back
+    Some weights cannot be smoothed: fewer than 25, equal ones (up to rounding), or some that are not finite. They come back
     normalised but not smoothed. Their k-hat is -infinity if they are equal, and infinity otherwise.
     """
     given = np.asarray(log_weights, np.float64)
@@ -46,7 +50,8 @@ def smoothed_weights(log_weights: Float[Array, "S"]) -> tuple[np.ndarray, float]
     # The tail of fewer than 25 weights, a fifth, has fewer than the five values that its fit needs.
     if given.size < 25 or not np.all(np.isfinite(given)):
         return plain, float("inf")
-    if np.ptp(given) < 1e-12:
+    # Where q is the posterior, weights differ by the rounding of float32 only: ties, which the fit cannot take.
+    if np.ptp(given) < EQUAL:
         return plain, float("-inf")
     with np.errstate(all="ignore"):  # a tail of equal weights divides by zero in its fit
         # psislw is made for leave-one-out weights: it expects log likelihoods, which are minus log weights.
