@@ -165,7 +165,9 @@ def test_a_state_becomes_a_posterior(small, getkey):
     assert made.summary().startswith("SemiImplicit posterior on 2 dimensions (20 updates")
     assert made.check().lower.mean < made.check().upper.mean + 1.0
     key = getkey()
-    jax.tree.map(np.testing.assert_array_equal, made.sample(key, 4), small.sample(key, state, 4))
+    # Two programs: XLA may round them differently.
+    close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5)
+    jax.tree.map(close, made.sample(key, 4), small.sample(key, state, 4))
 
 
 def loose() -> uivi.ExplicitGaussian:

@@ -40,8 +40,9 @@ def pareto_k(log_weights: Float[Array, "S"]) -> float:
 def smoothed_weights(log_weights: Float[Array, "S"]) -> tuple[np.ndarray, float]:
     """Returns Pareto-smoothed log weights, normalised, and k-hat; computed by arviz-stats.
 
-    Some weights cannot be smoothed: fewer than 25, equal ones (up to rounding), or some that are not finite. They come back
-    normalised but not smoothed. Their k-hat is -infinity if they are equal, and infinity otherwise.
+    Some weights cannot be smoothed: fewer than 25, equal ones (up to rounding), a tail of equal ones, or some that
+    are not finite. They come back normalised but not smoothed. Their k-hat is -infinity if all are equal, and
+    infinity otherwise.
     """
     given = np.asarray(log_weights, np.float64)
     plain = np.where(np.isfinite(given), given, -np.inf)
@@ -53,9 +54,12 @@ def smoothed_weights(log_weights: Float[Array, "S"]) -> tuple[np.ndarray, float]
     # Where q is the posterior, weights differ by the rounding of float32 only: ties, which the fit cannot take.
     if np.ptp(given) < EQUAL:
         return plain, float("-inf")
-    with np.errstate(all="ignore"):  # a tail of equal weights divides by zero in its fit
-        # psislw is made for leave-one-out weights: it expects log likelihoods, which are minus log weights.
-        smooth, k = array_stats.psislw(given.max() - given)
+    try:
+        with np.errstate(all="ignore"):  # a tail with ties may divide by zero in its fit
+            # psislw is made for leave-one-out weights: it expects log likelihoods, which are minus log weights.
+            smooth, k = array_stats.psislw(given.max() - given)
+    except ValueError:  # all weights of the tail are the same
+        return plain, float("inf")
     return (smooth, float(k)) if np.isfinite(k) else (plain, float("inf"))
 
 
