@@ -40,9 +40,9 @@ def pareto_k(log_weights: Float[Array, "S"]) -> float:
 def smoothed_weights(log_weights: Float[Array, "S"]) -> tuple[np.ndarray, float]:
     """Returns Pareto-smoothed log weights, normalised, and k-hat; computed by arviz-stats.
 
-    Some weights cannot be smoothed: fewer than 25, equal ones (up to rounding), a tail of equal ones, or some that
-    are not finite. They come back normalised but not smoothed. Their k-hat is -infinity if all are equal, and
-    infinity otherwise.
+    Some weights cannot be smoothed: fewer than 25, equal ones (up to rounding), a tail of equal ones, or some
+    that are not finite. They come back normalised but not smoothed. Their k-hat is -infinity if all are equal,
+    and infinity otherwise.
     """
     given = np.asarray(log_weights, np.float64)
     plain = np.where(np.isfinite(given), given, -np.inf)
