@@ -1,6 +1,7 @@
 """Launches of the fused kernels: all lanes in one launch, whose programs may wait for each other."""
 
 import importlib.util
+import inspect
 import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -175,10 +176,12 @@ def launch(call: KernelCall) -> Moves:
             f"expected jax-triton to be installed, but its import failed ({error}): pip install 'uivi[gpu]'"
         ) from error
 
+    # jax-triton 0.4 renamed the argument, and warns about the old name.
+    parameters = inspect.signature(jax_triton.triton_call).parameters
     outputs = jax_triton.triton_call(
         *call.arrays,
         kernel=call.program(),
-        out_shape=call.out_shape,
+        **{"out_type" if "out_type" in parameters else "out_shape": call.out_shape},
         grid=call.grid,
         name="uivi_moves",
         num_warps=call.tiling.num_warps,
