@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.stats
-from arviz_stats.base.array import array_stats
 from jaxtyping import Array, Float
 
 from uivi._types import Scalar
@@ -54,6 +53,9 @@ def smoothed_weights(log_weights: Float[Array, "S"]) -> tuple[np.ndarray, float]
     # Where q is the posterior, weights differ by the rounding of float32 only: ties, which the fit cannot take.
     if np.ptp(given) < EQUAL:
         return plain, float("-inf")
+    # Imported here: it brings all of ArviZ along, which may import NumPyro, and takes a second.
+    from arviz_stats.base.array import array_stats
+
     try:
         with np.errstate(all="ignore"):  # a tail with ties may divide by zero in its fit
             # psislw is made for leave-one-out weights: it expects log likelihoods, which are minus log weights.
