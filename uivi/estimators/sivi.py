@@ -81,6 +81,7 @@ class SIVI(AbstractEstimator):
         size = jnp.asarray(self.num_mixing)
         for start, value in self.schedule:
             size = jnp.where(step >= start, value, size)
+        # A mask, because JAX needs static shapes: a program for each L would compile several times.
         return jnp.where(jnp.arange(self.num_mixing) < size, 0.0, -jnp.inf)
 
 

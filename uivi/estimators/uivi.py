@@ -53,12 +53,15 @@ class UIVI(AbstractEstimator):
             draws = jax.vmap(family.sample)(keys, batch.contexts)
             return draws.z, draws
 
+        # h_θ(u; ε) of eq. 4, the only path from the parameters to z. The density of q is not differentiated in
+        # θ, because the expected score of q in its own parameters is zero (text below eq. 7).
         trained, static = partition_trained(family)
         sample = lambda trained: reparameterise(eqx.combine(trained, static))
         z, pull_back, draws = jax.vjp(sample, trained, has_aux=True)
         reverse = sample_reverse(reverse_key, self.sampler, family, draws, batch.contexts, state)
         score = scores(family, z, reverse.draws, batch.contexts)
         log_joint, score_model, target_grads = _model_part(target, batch, z)
+        # Eqs. 6 and 9 in one pull-back. The sign is that of the negative ELBO, which Optax minimises.
         (family_grads,) = pull_back((score - score_model) / batch.size)
         jumps = jax.vmap(lambda d, r: jump(family, d, r))(draws, reverse.draws)
         info = make_info(log_joint, reverse.info, jumps)
@@ -73,6 +76,7 @@ def _model_part(target: AbstractTarget, batch: RepeatedSites, z: Array):
     """Returns log p(x, z) of all draws, its gradient in z, and the gradient of minus its mean in the target."""
     trained, static = partition_trained(target)
 
+    # The sum keeps the gradient in z of each draw apart from the others; the mean is taken afterwards.
     def total(z: Array, trained):
         log_joint = batch.log_joint(eqx.combine(trained, static), z)
         return jnp.sum(log_joint), log_joint

@@ -47,6 +47,7 @@ def default_family(
         noise_dim: size of the noise, E. By default it is D, but at least 3 and at most 10.
     """
     noise_dim = min(max(dim, 3), 10) if noise_dim is None else noise_dim
+    # 0.7² + exp(-0.35)² is about one: w starts with unit variance, half of it from ε.
     skip = 0.7 * jnp.eye(dim, noise_dim)
     net = MLP.create(key, noise_dim, 2 * dim, init=small_init, skip=skip)
     conditional = NetGaussian(net, jnp.full((dim,), -0.35))

@@ -60,11 +60,13 @@ class ISIR(AbstractPerDrawSampler):
         fresh = proposal.sample(propose_key, self.num_rounds * self.num_proposals)
         eps = jnp.concatenate([draw.eps[None], fresh])
         raw = jax.vmap(lambda e: density(e) - proposal.log_prob(e))(eps)
+        # Minus infinity is an ordinary zero weight, outside the support; NaN and plus infinity are faults.
         bad = jnp.sum(jnp.isnan(raw) | (raw == jnp.inf))
         raw = jnp.where(jnp.isfinite(raw), raw, -jnp.inf)
         numbers = jnp.arange(eps.shape[0])
         gumbel = jax.random.gumbel(pick_key, (self.num_rounds, eps.shape[0]), raw.dtype)
         place, moved, log_weights = jnp.zeros((), numbers.dtype), 0.0, raw
+        # Unrolled in Python, so that XLA merges the network evaluations here with those of the score.
         for number in range(self.num_rounds):
             is_current = numbers == place
             is_member = is_current | ((numbers - 1) // self.num_proposals == number)
@@ -74,6 +76,7 @@ class ISIR(AbstractPerDrawSampler):
             member = jnp.where(is_current & jnp.all(member == -jnp.inf), 0.0, member)
             log_weights = jax.nn.log_softmax(member)
             moved += 1 - jnp.sum(jnp.where(is_current, jnp.exp(log_weights), 0.0))
+            # The Gumbel trick: the argmax is a draw from the normalised weights.
             place = jnp.argmax(member + gumbel[number])
         if self.start_power != 1:
             is_start = numbers == 0

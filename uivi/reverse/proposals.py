@@ -176,6 +176,7 @@ class Learned(AbstractProposal):
 
     @property
     def _optimizer(self) -> optax.GradientTransformation:
+        # Flattened: Adam then runs a few kernels on a GPU instead of a few for each array.
         return optax.flatten(optax.adam(self.learning_rate))
 
     def init(self, key: Key, family: SemiImplicit) -> LearnedState:
@@ -184,6 +185,7 @@ class Learned(AbstractProposal):
         outputs = (2 + family.noise_dim) * family.noise_dim
         net = MLP.create(key, inputs, outputs, width=self.width, depth=self.depth, init=he_init)
         last = net.layers[-1]
+        # Small outputs: mean 0, scale 1 and no correlation are a proposal that is wide enough to learn from.
         net = eqx.tree_at(lambda n: n.layers[-1].weight, net, 0.1 * last.weight)
         opt_state = self._optimizer.init(trained(net))
         return LearnedState(net, jnp.zeros(inputs), jnp.ones(inputs), jnp.zeros(()), opt_state)
@@ -208,6 +210,7 @@ class Learned(AbstractProposal):
         grads = jax.grad(loss)(state.net)
         updates, opt_state = self._optimizer.update(grads, state.opt_state)
         net = eqx.apply_updates(state.net, updates)
+        # A plain average at first, then one that forgets: q moves during a fit, and its moments with it.
         rate = jnp.maximum(1.0 / (state.count + 2.0), 0.01)
         mean = state.mean + rate * (jnp.mean(inputs, 0) - state.mean)
         spread = jnp.mean((inputs - mean[None]) ** 2, 0)
@@ -227,4 +230,5 @@ def _gaussian_at(state: LearnedState, inputs: Array, noise_dim: int) -> _Gaussia
     # A mask is cheaper than a scatter into the triangle; outputs above the diagonal are not used.
     lower = jnp.tril(square.reshape(noise_dim, noise_dim), -1)
     whitener = jnp.eye(noise_dim, dtype=mean.dtype) + lower
+    # Scales between e⁻⁵ and e⁵: an outlier must not make one zero or infinite.
     return _GaussianAt(mean, jnp.exp(5.0 * jnp.tanh(raw_scale / 5.0)), whitener)

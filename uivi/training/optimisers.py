@@ -66,6 +66,7 @@ def scale_by_paper_rmsprop(weight: float = 0.1) -> optax.GradientTransformation:
 
     def update(updates, state, params=None):
         del params
+        # The authors' code seeds G with the first squared gradient; zeros would make the first step too long.
         weight_now = jnp.where(state.count == 0, 1.0, weight)
 
         def next_square(old, g):
@@ -85,6 +86,7 @@ def keep_above(floor: float) -> optax.GradientTransformation:
     def update(updates, state, params=None):
         if params is None:
             raise ValueError("keep_above needs the parameters: pass them to update()")
+        # As an update, not as a projection afterwards: Optax has no hook behind `apply_updates`.
         return jax.tree.map(lambda u, p: jnp.maximum(p + u, floor) - p, updates, params), state
 
     return optax.GradientTransformation(lambda params: optax.EmptyState(), update)

@@ -66,6 +66,7 @@ def one_update(method: Method, state: FitState) -> tuple[FitState, Info, Array]:
 
     A non-finite gradient changes nothing but the step count, and is reported.
     """
+    # Keyed by the step alone, so that a resumed fit draws what an uninterrupted one would have drawn.
     _, key = jax.random.split(jax.random.fold_in(state.key, state.step))
     params = (state.family, state.target)
     sites = state.target.sites(sites_key(state), state.step)
@@ -75,6 +76,7 @@ def one_update(method: Method, state: FitState) -> tuple[FitState, Info, Array]:
     family, target = eqx.apply_updates(params, updates)
     new = FitState(state.step, family, target, opt_state, estimate.state, state.key)
     finite = all_finite((estimate.grads, estimate.state))
+    # `where` instead of `lax.cond`: under vmap a cond computes both branches anyway.
     changed, unchanged = partition_trained(new)
     kept = jax.tree.map(lambda a, b: jnp.where(finite, a, b), changed, trained(state))
     kept = eqx.tree_at(lambda s: s.step, eqx.combine(kept, unchanged), state.step + 1)

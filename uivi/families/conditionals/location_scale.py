@@ -102,6 +102,7 @@ class Gaussian(AbstractGlobalScale):
         """Returns the quadratic form of log q(z|ε) around the features `origin`."""
         readout, scale = self.net.readout, self.scale()
         matrix = readout.weight / scale[:, None]
+        # Full precision also on a GPU: an error in the Gram matrix is a bias of every chain of the update.
         gram = jnp.matmul(matrix.T, matrix, precision=jax.lax.Precision.HIGHEST)
         loc = readout(origin)
         slope = ((z - loc) / scale) @ matrix

@@ -87,6 +87,7 @@ def turned(key: Key, start: Start, log_density: LogDensity) -> Start:
     found = found[np.all(np.isfinite(found), axis=(1, 2))]
     if len(found) < 2:
         return start
+    # The median, since a few draws in a tail can have enormous second derivatives.
     changes = found - np.median(found, 0)
     # Normalise each change, because in a tail they may be larger by orders of magnitude.
     changes /= np.maximum(np.linalg.norm(changes, axis=(1, 2), keepdims=True), LEAST_CHANGE)
@@ -100,6 +101,7 @@ def _curvatures(
 ) -> Float[Array, "K D D"]:
     """Returns second derivatives in w at draws of the start."""
     noise = jax.random.normal(key, (NUM_CURVATURES, loc.shape[0]), loc.dtype)
+    # One Hessian after the other: D² numbers each, and D copies of the density's intermediates.
     return jax.lax.map(jax.hessian(lambda w: log_density(loc + factor @ w)), noise)
 
 
@@ -127,6 +129,8 @@ def _pathfinder(key: Key, log_density, points: Array, *, is_full: bool) -> tuple
     loc, scale = jnp.mean(draws, 0), jnp.clip(jnp.std(draws, 0), 1 / LARGEST, LARGEST)
     if not is_full:
         return loc, scale
+    # Factor the correlation, not the covariance: with scales far apart the latter is singular in float32. A
+    # thousandth of the identity keeps it positive definite where the draws span few directions.
     whitened = (draws - loc[None]) / scale[None]
     covariance = 0.999 * whitened.T @ whitened / NUM_MOMENTS + 0.001 * jnp.eye(points.shape[1])
     return loc, scale[:, None] * jnp.linalg.cholesky(covariance)
@@ -162,6 +166,7 @@ def _laplace(log_density: LogDensity, start: Float[Array, "D"]) -> tuple[Array, 
     if not np.all(np.isfinite(hessian)):
         return start, jnp.full((start.shape[0], start.shape[0]), jnp.nan, start.dtype)
     for _ in range(MAX_ITERATIONS):
+        # A Levenberg step: damping shrinks after a gain and grows after a failure, towards gradient ascent.
         step = _factor(hessian, damping)
         step = step @ (step.T @ gradient)
         new = evaluate(z + step)
@@ -177,6 +182,7 @@ def _laplace(log_density: LogDensity, start: Float[Array, "D"]) -> tuple[Array, 
     root = _factor(hessian, 0.0)
     sd = np.linalg.norm(root, axis=1)
     unit = root / sd[:, None]
+    # A lower triangular factor, as `Affine` has it; the jitter covers rounding of a flat direction.
     correlation = np.linalg.cholesky(unit @ unit.T + 1e-6 * np.eye(len(z)))
     factor = np.clip(sd, 1 / LARGEST, LARGEST)[:, None] * correlation
     return jnp.asarray(z, start.dtype), jnp.asarray(factor, start.dtype)
@@ -186,6 +192,7 @@ def _factor(hessian: np.ndarray, damping: float) -> np.ndarray:
     """Returns F with F Fᵀ the inverse of minus the Hessian, after making its eigenvalues positive."""
     scale = np.sqrt(np.maximum(np.abs(np.diag(hessian)), 1 / LARGEST**2))
     values, vectors = np.linalg.eigh(-hessian / np.outer(scale, scale))
+    # Absolute values turn a saddle's uphill direction into a step of the right length.
     values = np.maximum(np.abs(values), 1e-7) + damping
     return (vectors / np.sqrt(values)) / scale[:, None]
 
