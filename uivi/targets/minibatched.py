@@ -136,10 +136,10 @@ class Anchored(AbstractModelTarget):
     """`Minibatched` with a control variate: the tangent of the log likelihood at an anchor z₀.
 
     With l(z) = log p(rows|z) and its tangent t(z) = l(z₀) + ∇l(z₀)(z - z₀), the estimate is
-    log p(z) + (N/B) [l - t](z) on the batch + t(z) on all rows. It is unbiased for any z₀ (Baker et al. 2019,
-    Control variates for stochastic gradient MCMC). In units of the posterior's standard deviations, a gradient
-    without the anchor has noise √(N/B). Near z₀ the anchor removes almost all of it; far away it adds at most
-    the noise at z₀.
+    log p(z) + (N/B) (l(z) - t(z)) on the batch + t(z) on all rows. It is unbiased for any z₀ (Baker et al.
+    2019, Control variates for stochastic gradient MCMC). In units of the posterior's standard deviations, a
+    gradient without the anchor has noise √(N/B). Near z₀ the anchor removes almost all of it; far away it adds
+    at most the noise at z₀.
 
     Attributes:
         model: the model.
