@@ -27,7 +27,15 @@ LONGEST_README = 120
 page_name = lambda page: str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if BLOCK.search(p.read_text())], ids=page_name)
+# The gallery shows what the tutorials' code does too, with more fits.
+RUN = [
+    pytest.param(p, marks=pytest.mark.slow if p.name == "gallery.md" else ())
+    for p in PAGES
+    if BLOCK.search(p.read_text())
+]
+
+
+@pytest.mark.parametrize("page", RUN, ids=page_name)
 def test_printed_code_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run(page, short=True)
