@@ -15,7 +15,7 @@ Every header has the keys
 
 and the keys of its kind: `uivi.storage.posteriors` lists them for a posterior, `uivi.storage.checkpoints` for
 a checkpoint. A posterior describes its modules by public names (`uivi.storage.names`) and its arrays by number,
-see `uivi.storage.modules`. A checkpoint holds the array leaves of a tree that the run can build by itself.
+see `uivi.storage.encoding`. A checkpoint holds the array leaves of a tree that the run can build by itself.
 
 A file may come from anybody, so reading trusts nothing in it. Members are not compressed and come in this
 order with a fixed timestamp. The header therefore determines the size of the file and all its bytes, except
