@@ -7,9 +7,6 @@ import urllib.request
 from collections.abc import Callable
 from typing import TypeVar
 
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
 from uivi.datasets.records import DataError
 
 T = TypeVar("T")
@@ -63,6 +60,10 @@ def _reason(error: Exception) -> str:
 
 
 def _get(url: str, label: str, *, progress: bool) -> bytes:
+    # Imported here, so that `import uivi` does not wait for it.
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
     request = urllib.request.Request(url, headers={"User-Agent": "uivi"})
     console = Console(stderr=True)
     columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn()

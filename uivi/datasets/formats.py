@@ -12,7 +12,6 @@ import zipfile
 from collections.abc import Mapping
 
 import numpy as np
-import scipy.io
 
 from uivi.datasets.records import Content, DataError, Part, Reader
 
@@ -112,6 +111,8 @@ def hapt_npz(raw: bytes) -> dict[str, Content]:
 
 def waveform_mat(raw: bytes) -> dict[str, Content]:
     """Reads the SIVI authors' MATLAB file. Checksums cover each array as float64 in row order."""
+    import scipy.io  # here, because few data sets need it
+
     file = scipy.io.loadmat(io.BytesIO(raw), variable_names=list(KEYS.values()))
     arrays = {part: np.array(file[key], np.float64, order="C") for part, key in KEYS.items() if key in file}
     return {

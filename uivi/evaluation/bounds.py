@@ -7,20 +7,23 @@ bound (on the ELBO, not on the evidence).
 
 from typing import Literal, NamedTuple, TypeVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from uivi import _checks
+from uivi._jax import seldom_jit
 from uivi._types import Draw, Key
 from uivi.families.base import AbstractFamily
 from uivi.families.explicit import AbstractExplicit
 from uivi.families.semi_implicit import SemiImplicit
 from uivi.reverse.proposals import FittedProposal, from_mixing
 from uivi.targets.base import AbstractTarget, log_density_at
+from uivi.targets.traced import traced
 
+BATCH = 1_024
+"""Number of draws that one call of the evaluation's program treats."""
 PAIRS_AT_ONCE = 65_536
 """Pairs (z, ε) evaluated side by side. It bounds the memory whatever the number of draws and proposals."""
 
@@ -63,10 +66,10 @@ class Evaluated(NamedTuple):
         log_q_low: estimate of log q(z) that is too low in expectation.
     """
 
-    z: Float[Array, "S D"]
-    log_p: Float[Array, "S"]
-    log_q_high: Float[Array, "S"]
-    log_q_low: Float[Array, "S"]
+    z: Float[np.ndarray, "S D"]
+    log_p: Float[np.ndarray, "S"]
+    log_q_high: Float[np.ndarray, "S"]
+    log_q_low: Float[np.ndarray, "S"]
 
 
 def evaluate(
@@ -91,8 +94,18 @@ def evaluate(
     _checks.positive_int("num_mixing", num_mixing)
     if family.context_dim:
         raise ValueError("expected a family without context: bounds of amortised families need data")
-    proposal = from_mixing() if proposal is None else proposal
-    return _evaluate(key, family, target, num_draws, num_mixing, proposal)
+    if isinstance(family, SemiImplicit):
+        proposal = from_mixing() if proposal is None else proposal
+    else:
+        need_known(family)
+        proposal = None
+    # Batches of one size, so that any number of draws runs the same program.
+    size = min(num_draws, BATCH)
+    batches = [
+        _evaluate(key, np.int32(number), family, traced(target), size, num_mixing, proposal)
+        for number in range(-(-num_draws // size))
+    ]
+    return Evaluated(*(np.concatenate(parts)[:num_draws] for parts in zip(*batches, strict=True)))
 
 
 def bracket(evaluated: Evaluated) -> tuple[BoundValue, BoundValue]:
@@ -132,18 +145,20 @@ def paper_elbo(
         mixing = jax.vmap(family.mixing.sample)(jax.random.split(mixing_key, num_mixing))
         log_q = _mean_log_prob(family, draws.z, mixing)
     else:
-        log_q = jax.vmap(_need_known(family).log_prob)(draws.z)
+        log_q = jax.vmap(need_known(family).log_prob)(draws.z)
     return _value("ELBO, paper's estimator", "upper", log_p - log_q)
 
 
-@eqx.filter_jit
-def _evaluate(key: Key, family, target, num_draws: int, num_mixing: int, proposal) -> Evaluated:
-    draw_key, mixing_key = jax.random.split(key)
+@seldom_jit
+def _evaluate(
+    key: Key, number: Array, family, target, num_draws: int, num_mixing: int, proposal
+) -> tuple[Array, Array, Array, Array]:
+    draw_key, mixing_key = jax.random.split(jax.random.fold_in(key, number))
     draws = _sample(draw_key, family, num_draws)
     log_p = log_density_at(target, draws.z)
-    if not isinstance(family, SemiImplicit):
-        log_q = jax.vmap(_need_known(family).log_prob)(draws.z)
-        return Evaluated(draws.z, log_p, log_q, log_q)
+    if proposal is None:
+        log_q = jax.vmap(family.log_prob)(draws.z)
+        return draws.z, log_p, log_q, log_q
 
     def one(args):
         key, draw = args
@@ -151,7 +166,7 @@ def _evaluate(key: Key, family, target, num_draws: int, num_mixing: int, proposa
 
     keys = jax.random.split(mixing_key, num_draws)
     high, low = jax.lax.map(one, (keys, draws), batch_size=max(1, PAIRS_AT_ONCE // num_mixing))
-    return Evaluated(draws.z, log_p, high, low)
+    return draws.z, log_p, high, low
 
 
 def log_marginal_sides(
@@ -197,7 +212,7 @@ def _sample(key: Key, family: AbstractFamily, num: int) -> Draw:
     return jax.vmap(lambda k: family.sample(k))(jax.random.split(key, num))
 
 
-@eqx.filter_jit
+@seldom_jit
 def _mean_log_prob(family: SemiImplicit, z: Array, mixing: Array) -> Array:
     def one(z):
         return jax.nn.logsumexp(jax.vmap(family.conditional.log_prob_of(z))(mixing))
@@ -206,14 +221,15 @@ def _mean_log_prob(family: SemiImplicit, z: Array, mixing: Array) -> Array:
     return jax.lax.map(one, z, batch_size=8) - jnp.log(mixing.shape[0])
 
 
-def _need_known(family: AbstractFamily) -> AbstractExplicit:
+def need_known(family: AbstractFamily) -> AbstractExplicit:
+    """Returns the family if it has a density, otherwise raises."""
     if isinstance(family, AbstractExplicit):
         return family
     raise TypeError(f"expected a family with a density or a SemiImplicit, got {type(family).__name__}")
 
 
-def _value(name: str, side: Side, terms: Float[Array, "S"]) -> BoundValue:
-    number = terms.shape[0]
+def _value(name: str, side: Side, terms: Float[Array, "S"] | Float[np.ndarray, "S"]) -> BoundValue:
+    terms = np.asarray(terms, np.float64)
     # ddof=1, written so that a single draw gives 0 instead of NaN, which JSON does not have.
-    stderr = jnp.std(terms) / jnp.sqrt(max(number - 1, 1))
-    return BoundValue(name, side, float(jnp.mean(terms)), float(stderr), number)
+    stderr = np.std(terms) / np.sqrt(max(len(terms) - 1, 1))
+    return BoundValue(name, side, float(np.mean(terms)), float(stderr), len(terms))

@@ -1,12 +1,12 @@
 """Importance weights p/q: their mean, the shape of their tail, and the moments of q that they correct."""
 
 import math
+import statistics
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.stats
 from jaxtyping import Array, Float
 
 from uivi._types import Scalar
@@ -37,7 +37,7 @@ def pareto_k(log_weights: Float[Array, "S"]) -> float:
 
 
 def smoothed_weights(log_weights: Float[Array, "S"]) -> tuple[np.ndarray, float]:
-    """Returns Pareto-smoothed log weights, normalised, and k-hat; computed by arviz-stats.
+    """Returns Pareto-smoothed log weights, normalised, and k-hat.
 
     Some weights cannot be smoothed: fewer than 25, equal ones (up to rounding), a tail of equal ones, or some
     that are not finite. They come back normalised but not smoothed. Their k-hat is -infinity if all are equal,
@@ -53,16 +53,43 @@ def smoothed_weights(log_weights: Float[Array, "S"]) -> tuple[np.ndarray, float]
     # Where q is the posterior, weights differ by the rounding of float32 only: ties, which the fit cannot take.
     if np.ptp(given) < EQUAL:
         return plain, float("-inf")
-    # Imported here: it brings all of ArviZ along, which may import NumPyro, and takes a second.
-    from arviz_stats.base.array import array_stats
-
-    try:
-        with np.errstate(all="ignore"):  # a tail with ties may divide by zero in its fit
-            # psislw is made for leave-one-out weights: it expects log likelihoods, which are minus log weights.
-            smooth, k = array_stats.psislw(given.max() - given)
-    except ValueError:  # all weights of the tail are the same
+    shifted = given - given.max()
+    order, size = np.argsort(shifted), _tail_size(given.size)
+    tail, cutoff = order[-size:], np.exp(shifted[order[-size - 1]])
+    with np.errstate(all="ignore"):  # a tail with ties may divide by zero in its fit
+        k, scale = _fit_pareto(np.exp(shifted[tail]) - cutoff)
+        # The expected order statistics of the fitted tail, none above the largest weight.
+        places = (np.arange(size) + 0.5) / size
+        smooth = np.log(cutoff + scale * np.expm1(-k * np.log1p(-places)) / k)
+    if not (np.isfinite(k) and np.all(np.isfinite(smooth))):  # equal weights in the tail, say
         return plain, float("inf")
-    return (smooth, float(k)) if np.isfinite(k) else (plain, float("inf"))
+    shifted[tail] = np.minimum(smooth, 0.0)
+    return shifted - np.logaddexp.reduce(shifted), float(k)
+
+
+def _tail_size(number: int) -> int:
+    """Returns the number of largest weights that count as the tail (Vehtari et al. 2024, Appendix H)."""
+    return int(3 * math.sqrt(number)) if number > 225 else number // 5
+
+
+def _fit_pareto(excess: np.ndarray) -> tuple[float, float]:
+    """Returns shape k and scale of a generalised Pareto distribution (Zhang & Stephens 2009).
+
+    Args:
+        excess: sorted values above the cutoff.
+    """
+    number = len(excess)
+    size = 30 + int(math.sqrt(number))
+    quartile = excess[int(number / 4 + 0.5) - 1]
+    # A grid of rates b = -k / scale, weighted by the profile likelihood at each.
+    rates = 1 / excess[-1] + (1 - np.sqrt(size / (np.arange(size) + 0.5))) / (3 * quartile)
+    shapes = np.mean(np.log1p(-rates[:, None] * excess), 1)
+    likelihood = number * (np.log(-rates / shapes) - shapes - 1)
+    weights = np.exp(likelihood - np.logaddexp.reduce(likelihood))
+    rate = weights @ rates
+    shape = np.mean(np.log1p(-rate * excess))
+    # A prior of ten values at k = 0.5 (Vehtari et al. 2024, Appendix G).
+    return float((number * shape + 10 * 0.5) / (number + 10)), float(-shape / rate)
 
 
 class MomentGaps(NamedTuple):
@@ -135,4 +162,4 @@ def _worst(gaps: np.ndarray, errors: np.ndarray) -> tuple[float, float]:
 
 def _threshold(num: int) -> float:
     """Returns the two-sided normal quantile at the 1 % level, shared among `num` comparisons."""
-    return float(scipy.stats.norm.isf(0.005 / num))
+    return statistics.NormalDist().inv_cdf(1 - 0.005 / num)

@@ -8,8 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy import ndimage
-from scipy.stats import qmc
 
 from uivi._types import Key
 from uivi.families.base import AbstractFamily
@@ -70,6 +68,8 @@ def _grid_around(draws: np.ndarray, spacing: float, cell: float = 0.5) -> tuple[
 
     The points are padded to a multiple of 4096, so that grids of similar size share a compiled program.
     """
+    from scipy import ndimage  # here, because it takes long to import
+
     cells = np.floor(draws / cell).astype(int)
     corner = cells.min(0) - 3
     occupied = np.zeros(cells.max(0) - corner + 4, bool)
@@ -111,6 +111,8 @@ def _average_over_mixing(family: SemiImplicit, eps: Array, grid: Array) -> Array
 
 def sobol_mixing(mixing: AbstractMixing, log2_size: int, seed: int = 0) -> Float[Array, "L E"]:
     """Returns an even set of `2**log2_size` points of q(ε): scrambled Sobol points through the inverse CDF."""
+    from scipy.stats import qmc  # here, because it takes long to import
+
     points = qmc.Sobol(mixing.dim, rng=np.random.default_rng(seed)).random_base2(log2_size)
     # A point at 0 or 1 would map to infinity; 1e-7 is about the distance of 1 to its float32 neighbour.
     points = jnp.asarray(np.clip(points, 1e-7, 1 - 1e-7), dtype=float)

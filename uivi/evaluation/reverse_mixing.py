@@ -2,11 +2,11 @@
 
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from uivi._jax import seldom_jit
 from uivi._types import Draw, Key, ReverseDraws
 from uivi.estimators.marginal_score import score
 from uivi.evaluation.bounds import PAIRS_AT_ONCE, importance_weights
@@ -57,7 +57,7 @@ def measure_mixing(
     return ReverseMixing(*(float(v) for v in values))
 
 
-@eqx.filter_jit
+@seldom_jit
 def _mixing(key: Key, sampler, state, family, num_draws: int, num_reference: int):
     draw_key, reverse_key, reference_key = jax.random.split(key, 3)
     draws = jax.vmap(lambda k: family.sample(k))(jax.random.split(draw_key, num_draws))
@@ -66,13 +66,7 @@ def _mixing(key: Key, sampler, state, family, num_draws: int, num_reference: int
 
     def reference(args):
         key, draw, used = args
-        eps, fresh, own = importance_weights(key, family, draw, num_reference, proposal)
-        # The generating ε is an exact draw from q(ε|z). With it the weights cannot all be negligible.
-        all_eps = jnp.concatenate([eps, draw.eps[None]])
-        weights = jax.nn.log_softmax(jnp.concatenate([fresh, own[None]]))
-        exact = ReverseDraws(all_eps, weights, draw.eps)
-        start = ReverseDraws(draw.eps[None], jnp.zeros_like(own)[None], draw.eps)
-        return _compare(family, draw, used, exact, start)
+        return compare(family, draw, used, *importance_weights(key, family, draw, num_reference, proposal))
 
     keys = jax.random.split(reference_key, num_draws)
     at_once = max(1, PAIRS_AT_ONCE // num_reference)
@@ -89,14 +83,27 @@ def _mixing(key: Key, sampler, state, family, num_draws: int, num_reference: int
     )
 
 
-def _compare(
-    family: SemiImplicit, draw: Draw, used: ReverseDraws, exact: ReverseDraws, start: ReverseDraws
+def compare(
+    family: SemiImplicit, draw: Draw, used: ReverseDraws, eps: Array, fresh: Array, own: Array
 ) -> tuple[Array, Array, Array, Array]:
     """Returns numerators and denominators of `dependence` and `recovered` at one z.
 
     The score at the start alone, ∇ log q(z|ε), gives the gradient of H(z|ε); the exact score, ∇ log q(z), gives
     the gradient of H(z). Their gap gives the gradient of I(z;ε), and the sampler's score is projected on it.
+
+    Args:
+        family: the family.
+        draw: z and the ε that made it.
+        used: what the sampler returned.
+        eps: proposals for the reference.
+        fresh: their log weights.
+        own: log weight of the ε that made z.
     """
+    # The generating ε is an exact draw from q(ε|z). With it the weights cannot all be negligible.
+    all_eps = jnp.concatenate([eps, draw.eps[None]])
+    weights = jax.nn.log_softmax(jnp.concatenate([fresh, own[None]]))
+    exact = ReverseDraws(all_eps, weights, draw.eps)
+    start = ReverseDraws(draw.eps[None], jnp.zeros_like(own)[None], draw.eps)
     mean = jnp.exp(exact.log_weights) @ exact.eps
     here, there = draw.eps - mean, jnp.exp(used.log_weights) @ used.eps - mean
     score_used, score_exact, score_start = (score(family, draw.z, r) for r in (used, exact, start))

@@ -2,27 +2,24 @@
 
 from collections.abc import Callable
 
-import jax
-import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from uivi._types import Key, Status
 from uivi.estimators.base import AbstractEstimator
-from uivi.estimators.uivi import UIVI
-from uivi.evaluation import bounds, importance, reverse_mixing
+from uivi.evaluation import bounds, importance
 from uivi.evaluation.check import Check
 from uivi.evaluation.findings import is_doubtful, with_verdict
 from uivi.evaluation.history import History, total
+from uivi.evaluation.look import BATCH, look
 from uivi.families.base import AbstractFamily
-from uivi.families.semi_implicit import SemiImplicit
 from uivi.targets.base import AbstractTarget
 
-NUM_DRAWS = 2_048
+NUM_DRAWS = 2 * BATCH
 """Number of draws z that measure the bounds, k-hat and the moments."""
-NUM_MIXING = 512
-"""Number of proposals of ε per draw that estimate log q(z)."""
 MORE_DRAWS = 4
 """A second look at the moments takes this many times NUM_DRAWS."""
+MORE_FIRST = 1_000
+"""Number of the first batch of the second look."""
 
 
 def judge(
@@ -48,23 +45,16 @@ def judge(
         history: columns recorded during the fit.
         quantities: maps draws z, shape (S, D), to the quantities whose moments are compared, shape (S, K).
     """
-    bound_key, mixing_key = jax.random.split(key)
-    proposal = estimator.fitted_proposal(est_state)
-    evaluate = lambda key: bounds.evaluate(key, family, target, NUM_DRAWS, NUM_MIXING, proposal)
+    fit = (family, target, estimator, est_state)
     # Log q from above includes the ε of each draw. Without it, log q of a draw that no proposal finds is far
     # too low, and its weight enormous.
     compare = lambda made: importance.moment_gaps(quantities(made.z), made.log_p - made.log_q_high)
-    evaluated = evaluate(bound_key)
+    evaluated, mixing = look(key, *fit, num_draws=NUM_DRAWS)
     lower, upper = bounds.bracket(evaluated)
     gaps, pareto_k = compare(evaluated), importance.pareto_k(evaluated.log_p - evaluated.log_q_high)
     if pareto_k < importance.RELIABLE_K and is_doubtful(gaps):
-        # Fresh draws, since the first ones were selected for their large gaps. Batches of the same size, since
-        # their program is compiled already.
-        batches = [evaluate(key) for key in jax.random.split(jax.random.fold_in(bound_key, 1), MORE_DRAWS)]
-        gaps = compare(jax.tree.map(lambda *arrays: jnp.concatenate(arrays), *batches))
-    mixing = None
-    if isinstance(estimator, UIVI) and isinstance(family, SemiImplicit):
-        mixing = reverse_mixing.measure_mixing(mixing_key, estimator.sampler, est_state, family)
+        # Fresh draws, since the first ones were selected for their large gaps.
+        gaps = compare(look(key, *fit, num_draws=MORE_DRAWS * NUM_DRAWS, first=MORE_FIRST).evaluated)
     measured = Check(
         status=status,
         lower=lower,

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import optax
 from jaxtyping import PyTree
 
@@ -13,18 +14,20 @@ from uivi._types import Key, Status
 from uivi.estimators.base import AbstractEstimator
 from uivi.families.base import AbstractFamily
 from uivi.fitting.posterior import Posterior
-from uivi.fitting.prechecks import check_target
-from uivi.fitting.problem import problem_of
-from uivi.fitting.starts.candidates import find_starts
+from uivi.fitting.prechecks import NUM_TRIES, check_target, check_trace
+from uivi.fitting.problem import Problem, problem_of
+from uivi.fitting.starts.candidates import find_starts, make_probe
 from uivi.fitting.starts.comparison import pick_start
 from uivi.storage import descriptions
 from uivi.storage.checkpoints import Checkpoints
-from uivi.targets.base import AbstractTarget
+from uivi.targets.base import AbstractSingleSiteTarget, AbstractTarget
 from uivi.targets.minibatched import Minibatched
 from uivi.targets.model import AbstractModelTarget
+from uivi.targets.probe import generator
+from uivi.targets.traced import TracedTarget, traced
 from uivi.training.driver import NUM_RECORDS, Driven, drive
 from uivi.training.monitors import AbstractMonitor, ElboMonitor
-from uivi.training.progress import print_verdict, reporter
+from uivi.training.progress import AbstractReporter, print_verdict, reporter
 from uivi.training.rounds import Rounds
 from uivi.training.update import Method, initial_state, unstack_states
 
@@ -87,54 +90,76 @@ def fit(
     if num_steps is not None:
         Rounds.of(num_steps)
     _check_types(family, estimator, optimizer)
-    family_key, check_key, run_key = jax.random.split(key, 3)
-    problem_key, start_key = jax.random.split(jax.random.fold_in(key, 1))
-    problem = problem_of(
-        log_density, problem_key, dim=dim, init=init, model_args=model_args, model_kwargs=model_kwargs
-    )
-    target = problem.target
-    families: list[AbstractFamily]
-    if family is not None:
-        families = [family]
-    else:
-        starts = find_starts(start_key, problem)
-        families = [presets.default_family(family_key, target.dim, start=start) for start in starts]
-        if starts[0] is not None and isinstance(target, Minibatched):
-            target = target.anchored(starts[0].loc)
-    family = families[0]
-    estimator = presets.default_estimator(family) if estimator is None else estimator
-    check_target(check_key, target, family)
-    has_elbo = _has_elbo(family, target)
-    if num_steps is None:
-        num_steps = Rounds() if has_elbo else presets.DEFAULT_STEPS
-    rounds = Rounds.of(num_steps)
-    method = Method(estimator, optimizer or presets.default_optimizer(num_steps))
-    states = [initial_state(run_key, method, family, target) for family in families]
-    checkpoints = None
-    if checkpoint is not None:
-        schedule = repr(num_steps) if optimizer is None else "user"
-        bits = jax.random.key_data(key).tolist()
-        fitted = target.identity() if isinstance(target, AbstractModelTarget) else target
-        config = [family, fitted, estimator, schedule, bits]
-        checkpoints = Checkpoints(checkpoint, descriptions.fingerprint(config))
-    # A checkpoint holds the start that was picked, so a resumed fit does not compare again.
-    is_new = checkpoints is None or checkpoints.newest() is None
-    state = pick_start(method, states, rounds, show=progress) if is_new else states[0]
-    with reporter(rounds.most, show=progress) as shown:
+    with reporter(show=progress) as shown:
+        shown.phase("reading the model")
+        keys = _keys(key)
+        problem = problem_of(
+            log_density, keys["problem"], dim=dim, init=init, model_args=model_args, model_kwargs=model_kwargs
+        )
+        target, families = _families(keys, problem, family, shown)
+        estimator = presets.default_estimator(families[0]) if estimator is None else estimator
+        has_elbo = _has_elbo(families[0], target)
+        if num_steps is None:
+            num_steps = Rounds() if has_elbo else presets.DEFAULT_STEPS
+        method = Method(estimator, optimizer or presets.default_optimizer(num_steps))
+        states = [initial_state(keys["run"], method, family, target) for family in families]
+        checkpoints = None
+        if checkpoint is not None:
+            schedule = repr(num_steps) if optimizer is None else "user"
+            bits = jax.random.key_data(key).tolist()
+            given = problem.target
+            fitted = given.identity() if isinstance(given, AbstractModelTarget) else given
+            config = [families[0], fitted, estimator, schedule, bits]
+            checkpoints = Checkpoints(checkpoint, descriptions.fingerprint(config))
+        # A checkpoint holds the start that was picked, so a resumed fit does not compare again.
+        is_new = checkpoints is None or checkpoints.newest() is None
+        state = pick_start(method, states, Rounds.of(num_steps), shown) if is_new else states[0]
+        shown.phase("compiling the updates")
         driven = drive(
             method,
             state,
             num_steps,
             reporter=shown,
             checkpoints=checkpoints,
-            monitors=default_monitors(family, target, num_steps),
+            monitors=default_monitors(families[0], target, num_steps),
         )
-    posterior = posteriors(driven, estimator, problem.example)[0]
-    if check and has_elbo and posterior.status is not Status.INTERRUPTED:
-        found = posterior.check()
-        if progress:
-            print_verdict(found)
+        posterior = posteriors(driven, estimator, problem.example)[0]
+        if isinstance(target, TracedTarget):
+            posterior.target = problem.target
+            posterior.is_model = isinstance(problem.target, AbstractModelTarget)
+        found = None
+        if check and has_elbo and posterior.status is not Status.INTERRUPTED:
+            shown.phase("checking")
+            found = posterior.check()
+    if progress and found is not None:
+        print_verdict(found)
     return posterior
+
+
+def _families(
+    keys: dict[str, Key], problem: Problem, family: AbstractFamily | None, shown: AbstractReporter
+) -> tuple[AbstractTarget, list[AbstractFamily]]:
+    """Returns the target as the fit sees it, and the families from which the fit may start."""
+    target, probe, draws = problem.target, None, None
+    if isinstance(target, AbstractSingleSiteTarget):
+        check_trace(target.log_density, target.dim)
+        target = traced(target)
+        assert isinstance(target, AbstractSingleSiteTarget)
+        probe = make_probe(target)
+    if family is not None:
+        families = [family]
+    elif probe is None or not problem.has_start:
+        families: list[AbstractFamily] = [presets.default_family(keys["family"], target.dim)]
+    else:
+        shown.phase("searching for a start")
+        starts = find_starts(keys["start"], problem, target, probe)
+        families = [presets.default_family(keys["family"], target.dim, start=start) for start in starts]
+        # The first q is close to the Gaussian of its start, whose draws need no program.
+        draws = starts[0].from_normal(generator(keys["check"]).standard_normal((NUM_TRIES, target.dim)))
+        if isinstance(target, Minibatched):
+            target = target.anchored(jnp.asarray(starts[0].loc, jnp.result_type(float)))
+    check_target(keys["check"], target, families[0], probe=probe, draws=draws)
+    return target, families
 
 
 def default_monitors(
@@ -147,7 +172,7 @@ def default_monitors(
     if not _has_elbo(family, target):
         return ()
     if isinstance(num_steps, Rounds):
-        return (ElboMonitor(max(1, num_steps.first // 4), num_draws=1_024),)
+        return (ElboMonitor(max(1, num_steps.first // 4)),)
     return (ElboMonitor(max(1, num_steps // NUM_RECORDS) * max(1, NUM_RECORDS // NUM_BOUNDS)),)
 
 
@@ -176,6 +201,13 @@ def posteriors(driven: Driven, estimator: AbstractEstimator, example: PyTree) ->
         )
         for index, (state, status) in enumerate(zip(states, driven.status, strict=True))
     ]
+
+
+@jax.jit
+def _keys(key: Key) -> dict[str, Key]:
+    """Returns a key for each part of a fit."""
+    names = ("family", "check", "run", "problem", "start")
+    return dict(zip(names, jax.random.split(key, len(names)), strict=True))
 
 
 def _has_elbo(family: AbstractFamily, target: AbstractTarget) -> bool:

@@ -7,22 +7,27 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
 from uivi import _checks
+from uivi._jax import seldom_jit
 from uivi._types import Key, Status
 from uivi.estimators.base import AbstractEstimator
 from uivi.evaluation import bounds, importance, verdict
 from uivi.evaluation.check import Check
+from uivi.evaluation.look import NUM_MIXING, look
 from uivi.families.base import AbstractFamily
+from uivi.families.sampling import BATCH, sample_many
 from uivi.integrations.recognition import recognise
 from uivi.storage import archive, fields, posteriors
 from uivi.targets.base import AbstractTarget
 from uivi.targets.model import AbstractModelTarget
+from uivi.targets.probe import generator
+from uivi.targets.traced import TracedFunction, traced_constrain
 
 OVERSAMPLING = 4
 """Number of draws of q for each reweighted draw."""
@@ -98,21 +103,26 @@ class Posterior:
         if given != ((size,) if size else None):
             expected = f"a context of shape ({size},)" if size else "no context"
             raise ValueError(f"expected {expected} for this posterior, got {given}")
-        return _sample(self.family, key, _checks.positive_int("num_draws", num_draws), context)
+        return sample_many(key, self.family, _checks.positive_int("num_draws", num_draws), context).z
 
-    def evaluate(self, key: Key, num_draws: int, num_mixing: int = verdict.NUM_MIXING) -> bounds.Evaluated:
+    def evaluate(self, key: Key, num_draws: int, num_mixing: int | None = None) -> bounds.Evaluated:
         """Returns independent flat draws of q with log p (unnormalised) and both estimates of log q.
 
         Args:
             key: random key.
             num_draws: number of draws.
-            num_mixing: number of proposals of ε for each log q.
+            num_mixing: number of proposals of ε for each log q; by default 256, as in `check`.
         """
         if self.target is None or self._is_amortised:
             raise ValueError(
                 "expected a posterior with its log density and without context: pass the target of the fit to "
                 "uivi.load(path, target=...)"
             )
+        if self.estimator is not None and num_mixing is None:
+            fit = (self.family, self.target, self.estimator, self.est_state)
+            made = look(_checks.prng_key(key), *fit, num_draws=num_draws).evaluated
+            return bounds.Evaluated(*(column[:num_draws] for column in made))
+        num_mixing = NUM_MIXING if num_mixing is None else num_mixing
         fitted = None if self.estimator is None else self.estimator.fitted_proposal(self.est_state)
         return bounds.evaluate(_checks.prng_key(key), self.family, self.target, num_draws, num_mixing, fitted)
 
@@ -138,8 +148,8 @@ class Posterior:
                 stacklevel=3,
             )
         # The Gumbel trick: the indices of the largest perturbed log weights are draws without replacement.
-        gumbel = jax.random.gumbel(pick_key, (number,))
-        return evaluated.z[jax.lax.top_k(jnp.asarray(weights, gumbel.dtype) + gumbel, num_draws)[1]]
+        gumbel = generator(pick_key).gumbel(size=number)
+        return jnp.asarray(evaluated.z[np.argsort(-(weights + gumbel))[:num_draws]])
 
     def check(self, key: Key | None = None) -> Check:
         """Judges the fit: bounds, mixing, k-hat, a verdict and advice.
@@ -170,12 +180,12 @@ class Posterior:
             )
         return self._check_result
 
-    def _quantities(self, z: Float[Array, "S D"]) -> Float[Array, "S K"]:
+    def _quantities(self, z: Float[np.ndarray, "S D"]) -> Float[np.ndarray, "S K"]:
         """Returns what the check compares: a model's own float variables, which its user sees, or z itself."""
         if not isinstance(self.target, AbstractModelTarget):
             return z
-        variables = [x.reshape(z.shape[0], -1) for x in jax.tree.leaves(self.structured(z))]
-        return jnp.concatenate([x for x in variables if jnp.issubdtype(x.dtype, jnp.floating)], 1)
+        variables = [np.asarray(x).reshape(len(z), -1) for x in jax.tree.leaves(_constrained(self.target, z))]
+        return np.concatenate([x for x in variables if np.issubdtype(x.dtype, np.floating)], 1)
 
     def summary(self) -> str:
         """Returns the check as text: ELBO from both sides, mixing, k-hat, status and advice."""
@@ -275,11 +285,15 @@ def _target_of(model: Any) -> AbstractModelTarget:
     return target
 
 
-@eqx.filter_jit
 def _constrained(target: AbstractModelTarget, z: Float[Array, "S D"]) -> dict[str, Array]:
-    return jax.vmap(target.constrain)(z)
+    """Returns the variables of a model, in batches of one size: one program for any number of draws."""
+    constrain = traced_constrain(target)
+    host = np.asarray(z)
+    padded = np.concatenate([host, np.repeat(host[:1], -len(host) % BATCH, 0)])
+    parts = [_constrain_batch(constrain, padded[i : i + BATCH]) for i in range(0, len(padded), BATCH)]
+    return jax.tree.map(lambda *part: jnp.asarray(np.concatenate(part)[: len(host)]), *parts)
 
 
-@eqx.filter_jit
-def _sample(family: AbstractFamily, key: Key, num_draws: int, context: Array | None) -> Float[Array, "S D"]:
-    return jax.vmap(lambda k: family.sample(k, context).z)(jax.random.split(key, num_draws))
+@seldom_jit
+def _constrain_batch(constrain: TracedFunction, z: Float[Array, "S D"]) -> dict[str, Array]:
+    return jax.vmap(constrain)(z)

@@ -2,31 +2,49 @@
 
 from collections.abc import Callable
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from uivi._jax import seldom_jit
 from uivi._types import Context, Key, Latent, Scalar
 from uivi.families.base import AbstractFamily
-from uivi.targets.base import AbstractSingleSiteTarget, AbstractTarget
+from uivi.families.sampling import sample_batch
+from uivi.targets.base import AbstractGlobalTarget, AbstractTarget
 from uivi.targets.model import AbstractModelTarget
+from uivi.targets.probe import Probe
 
 NUM_TRIES = 32
 
 
-def check_target(key: Key, target: AbstractTarget, family: AbstractFamily) -> None:
+def check_target(
+    key: Key,
+    target: AbstractTarget,
+    family: AbstractFamily,
+    *,
+    probe: Probe | None = None,
+    draws: Float[np.ndarray, "S D"] | None = None,
+) -> None:
     """Traces, evaluates and differentiates the log density at a few draws of the first q.
+
+    Args:
+        key: random key.
+        target: the target.
+        family: the family at its start.
+        probe: evaluates a target that has one log density for all updates, if the caller has one.
+        draws: draws of the first q, if the caller has some.
 
     Raises:
         ValueError: if any of it fails; the message says what was expected, what came and what to do.
     """
-    sites_key, draw_key = jax.random.split(key)
-    log_density, context = check_structure(sites_key, target, family)
-    keys = jax.random.split(draw_key, NUM_TRIES)
-    draws = jax.vmap(lambda k: family.sample(k, context).z)(keys)
-    values = _evaluate(log_density, draws)
-    _check_gradient(log_density, draws, values)
+    log_density, context = check_structure(key, target, family)
+    if probe is None or not isinstance(target, AbstractGlobalTarget):
+        probe = Probe(log_density, NUM_TRIES)
+    if draws is None:
+        draws = np.asarray(sample_batch(key, family, 0, context).z, np.float64)[:NUM_TRIES]
+    check_numbers(log_density, probe, draws)
 
 
 def check_structure(
@@ -42,25 +60,23 @@ def check_structure(
             f"expected a family on {target.dim} dimensions (the target's), got one on {family.dim}: "
             "change `dim` or the family"
         )
-    site = jax.tree.map(lambda x: x[0], target.sites(key, jnp.zeros((), jnp.int32)))
-    context = target.context(site)
+    site, context = _first_site(key, target)
     has = 0 if context is None else context.shape[0]
     if has != family.context_dim:
         raise ValueError(f"expected a family with context_dim={has} (the target's), got {family.context_dim}")
-    log_density = lambda z: target.log_joint(z, site)
-    _check_trace(log_density, target.dim)
+    log_density = eqx.Partial(target.log_joint, site=site)
+    check_trace(log_density, target.dim)
     return log_density, context
 
 
-def check_start(target: AbstractSingleSiteTarget, points: Float[Array, "K D"]) -> None:
-    """Does the same at the points where the search for a start begins.
+@seldom_jit
+def _first_site(key: Key, target: AbstractTarget):
+    site = jax.tree.map(lambda x: x[0], target.sites(key, jnp.zeros((), jnp.int32)))
+    return site, target.context(site)
 
-    Raises:
-        ValueError: as `check_target` does; also if log p does not change along some coordinate.
-    """
-    _check_trace(target.log_density, target.dim)
-    values = _evaluate(target.log_density, points)
-    gradients = _check_gradient(target.log_density, points, values)
+
+def check_gradients(target: AbstractTarget, gradients: Float[np.ndarray, "S D"]) -> None:
+    """Raises if log p does not change along some coordinate at any of the points."""
     still = np.flatnonzero(~gradients.any(0))
     if still.size:
         name = target.coordinate(int(still[0])) if isinstance(target, AbstractModelTarget) else f"z[{still[0]}]"
@@ -70,8 +86,9 @@ def check_start(target: AbstractSingleSiteTarget, points: Float[Array, "K D"]) -
         )
 
 
-def _check_trace(log_density, dim: int) -> None:
-    z = jax.ShapeDtypeStruct((dim,), jnp.zeros(()).dtype)
+def check_trace(log_density: Callable[[Latent], Scalar], dim: int) -> None:
+    """Raises if JAX cannot trace the log density, or if it does not return one float."""
+    z = jax.ShapeDtypeStruct((dim,), jax.dtypes.canonicalize_dtype(float))
     try:
         out = jax.eval_shape(log_density, z)
     except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError) as error:
@@ -96,7 +113,8 @@ def _check_trace(log_density, dim: int) -> None:
 def _check_indices(log_density, dim: int) -> None:
     """Raises on an index beyond the end of z. NumPy refuses it; JAX would clamp it silently."""
     try:
-        log_density(np.zeros(dim, np.float32))
+        # Inside a trace, so that JAX records the operations on this NumPy array and computes none.
+        jax.eval_shape(lambda: log_density(np.zeros(dim, np.float32)))
     except IndexError as error:
         raise ValueError(
             f"the log density failed on a vector of size {dim}: is dim={dim} right?\n{error}"
@@ -105,32 +123,20 @@ def _check_indices(log_density, dim: int) -> None:
         return  # it wants a JAX array: the trace has shown that it takes one
 
 
-def _evaluate(log_density, draws: Array) -> np.ndarray:
-    try:
-        values = np.asarray(jax.vmap(log_density)(draws))
-    except Exception as error:
-        raise ValueError(
-            f"expected a log density that jax.vmap can batch; it failed with\n{type(error).__name__}: {error}"
-        ) from error
+def check_numbers(
+    log_density: Callable[[Latent], Scalar], probe: Probe, draws: Float[np.ndarray, "S D"]
+) -> Float[np.ndarray, "S D"]:
+    """Raises unless log p and its gradient are finite at all draws, and not constant; returns the gradients."""
+    _check_transforms(log_density, draws.shape[1])
+    values, gradients = probe(draws)
     bad = ~np.isfinite(values)
     if bad.any():
-        where = np.asarray(draws)[np.argmax(bad)]
+        where = draws[np.argmax(bad)]
         raise ValueError(
             f"expected a finite log density where the fit starts, got {values[np.argmax(bad)]} at "
             f"z={np.array2string(where, precision=3, threshold=8)} ({bad.sum()} of {len(draws)} draws): start "
             "at a point with init=, or transform z to an unconstrained space"
         )
-    return values
-
-
-def _check_gradient(log_density, draws: Array, values: np.ndarray) -> np.ndarray:
-    try:
-        gradients = np.asarray(jax.vmap(jax.grad(log_density))(draws))
-    except Exception as error:
-        raise ValueError(
-            "expected a log density that JAX can differentiate; jax.grad failed with\n"
-            f"{type(error).__name__}: {error}"
-        ) from error
     if not np.isfinite(gradients).all():
         raise ValueError(
             "expected a finite gradient of the log density where the fit starts, got NaN or infinity: guard "
@@ -143,3 +149,21 @@ def _check_gradient(log_density, draws: Array, values: np.ndarray) -> np.ndarray
             "rounding, comparisons and stop_gradient have no useful derivative"
         )
     return gradients
+
+
+def _check_transforms(log_density, dim: int) -> None:
+    """Raises if JAX cannot batch or differentiate the log density."""
+    z = jax.ShapeDtypeStruct((2, dim), jax.dtypes.canonicalize_dtype(float))
+    try:
+        jax.eval_shape(jax.vmap(log_density), z)
+    except Exception as error:
+        raise ValueError(
+            f"expected a log density that jax.vmap can batch; it failed with\n{type(error).__name__}: {error}"
+        ) from error
+    try:
+        jax.eval_shape(jax.vmap(jax.grad(log_density)), z)
+    except Exception as error:
+        raise ValueError(
+            "expected a log density that JAX can differentiate; jax.grad failed with\n"
+            f"{type(error).__name__}: {error}"
+        ) from error

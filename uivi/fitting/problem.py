@@ -1,13 +1,14 @@
 """Turns what the user gave to `fit` into a target, an example draw and points to start from."""
 
+import dataclasses
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Float, PyTree
 
 from uivi import _checks
 from uivi._types import Key, Latent, Scalar
@@ -15,6 +16,7 @@ from uivi.integrations.recognition import recognise
 from uivi.targets.base import AbstractTarget
 from uivi.targets.density import Density
 from uivi.targets.model import AbstractModelTarget
+from uivi.targets.probe import generator
 
 NUM_POINTS = 4
 RADIUS = 2.0
@@ -27,14 +29,19 @@ class Problem(NamedTuple):
     Attributes:
         target: the target of the fit.
         example: zeros with the structure of one draw.
-        points: points to start from, or None for a target that is not one posterior.
+        points: points to start from. A model has its own, and a target that is not one posterior has none.
         rough: a cheaper log density for the search of a start, if the target has one.
     """
 
     target: AbstractTarget
     example: PyTree
-    points: Float[Array, "K D"] | None
+    points: Float[np.ndarray, "K D"] | None
     rough: Callable[[Latent], Scalar] | None = None
+
+    @property
+    def has_start(self) -> bool:
+        """Whether a start can be searched for."""
+        return self.points is not None or isinstance(self.target, AbstractModelTarget)
 
 
 def problem_of(
@@ -52,7 +59,6 @@ def problem_of(
         TypeError: for anything else.
         ValueError: for arguments that do not go together.
     """
-    key, points_key = jax.random.split(key)
     if not isinstance(given, AbstractTarget) and dim is None and init is None:
         given = recognise(given, model_args=model_args, model_kwargs=model_kwargs, key=key) or given
     elif model_args is not None or model_kwargs is not None:
@@ -60,7 +66,7 @@ def problem_of(
             "expected `model_args` beside a model only: leave them out, or leave out `dim` and `init`"
         )
     if isinstance(given, AbstractTarget):
-        return _of_target(given, dim, init, points_key)
+        return _of_target(given, dim, init, key)
     if not callable(given):
         raise TypeError(
             "expected `log_density` to be a JAX function of z, a target or a model, got "
@@ -75,10 +81,10 @@ def problem_of(
         )
     if dim is not None:
         size = _checks.positive_int("dim", dim)
-        return Problem(
-            Density(_plain_function(given), size), jnp.zeros(size), _cube(points_key, jnp.zeros(size))
-        )
-    return _of_example(given, init, points_key)
+        around = generator(key).uniform(-RADIUS, RADIUS, (NUM_POINTS - 1, size))
+        points = np.concatenate([np.zeros((1, size)), around])
+        return Problem(Density(_plain_function(given), size), _zeros(size), points)
+    return _of_example(given, init)
 
 
 def _of_target(target: AbstractTarget, dim: int | None, init: PyTree, key: Key) -> Problem:
@@ -87,30 +93,66 @@ def _of_target(target: AbstractTarget, dim: int | None, init: PyTree, key: Key) 
     if init is not None:
         raise ValueError("expected no `init` beside a target: give the family its starting point")
     if isinstance(target, AbstractModelTarget):
-        *keys, rough_key = jax.random.split(key, NUM_POINTS + 1)
-        starts = [target.model.start(k) for k in keys]
-        points = jnp.stack([ravel_pytree(dict(sorted(start.items())))[0] for start in starts])
-        return Problem(target, target.model.example, points, target.rough(rough_key))
-    return Problem(target, jnp.zeros(target.dim), None)
+        return Problem(target, target.model.example, None, target.rough(key))
+    return Problem(target, _zeros(target.dim), None)
 
 
-def _of_example(log_density: Callable, init: PyTree, key: Key) -> Problem:
-    example = jax.tree.map(jnp.asarray, init)
-    leaves = jax.tree.leaves(example)
-    if not leaves or not all(jnp.issubdtype(x.dtype, jnp.floating) for x in leaves):
+def _of_example(log_density: Callable, init: PyTree) -> Problem:
+    host = jax.tree.map(_canonical, init)
+    leaves = jax.tree.leaves(host)
+    if not leaves or not all(jax.dtypes.issubdtype(x.dtype, np.floating) for x in leaves):
         kinds = sorted({str(x.dtype) for x in leaves}) or "no arrays"
         raise TypeError(f"expected `init` to hold float arrays only, got {kinds}: discrete z cannot be fitted")
-    start, unravel = ravel_pytree(example)
-    flat = Density(lambda z: log_density(unravel(z)), start.shape[0])
-    return Problem(flat, jax.tree.map(jnp.zeros_like, example), start[None])
+    start = np.concatenate([np.ravel(x).astype(np.float64) for x in leaves])
+    example = jax.tree.map(lambda x: jax.device_put(np.zeros_like(x)), host)
+    shapes = tuple((x.shape, x.dtype) for x in leaves)
+    on_tree = _OnTree(log_density, _same(log_density, jax.tree.structure(host), shapes), example)
+    return Problem(Density(on_tree, len(start)), example, start[None])
 
 
-def _cube(key: Key, centre: Float[Array, "D"]) -> Float[Array, "K D"]:
-    """Returns the centre and points around it."""
-    around = jax.random.uniform(key, (NUM_POINTS - 1, centre.shape[0]), centre.dtype, -RADIUS, RADIUS)
-    return jnp.concatenate([centre[None], centre[None] + around])
+@dataclasses.dataclass(frozen=True)
+class _OnTree:
+    """A log density of a pytree as a function of a flat vector. Equal to another one of the same function."""
+
+    function: Callable = dataclasses.field(compare=False)
+    identity: Hashable
+    example: PyTree = dataclasses.field(compare=False)
+
+    def __call__(self, z: Latent) -> Scalar:
+        """Evaluates the user's function."""
+        return self.function(ravel_pytree(self.example)[1](z))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Called:
+    """Any callable as a hashable function. Equal to another one of the same callable."""
+
+    function: Callable = dataclasses.field(compare=False)
+    identity: Hashable
+
+    def __call__(self, z: Latent) -> Scalar:
+        """Evaluates the user's function."""
+        return self.function(z)
 
 
 def _plain_function(function: Callable) -> Callable:
     """Wraps anything but a plain function: Equinox refuses modules and jitted functions as static fields."""
-    return function if isinstance(function, types.FunctionType) else lambda z: function(z)
+    return function if isinstance(function, types.FunctionType) else _Called(function, _same(function))
+
+
+def _same(function: Callable, *others: Hashable) -> Hashable:
+    """Returns what makes two functions the same: the function, or nothing at all if it has no hash."""
+    try:
+        hash(function)
+    except TypeError:
+        return object()
+    return function, *others
+
+
+def _zeros(size: int) -> Any:
+    return jax.device_put(np.zeros(size, jax.dtypes.canonicalize_dtype(float)))
+
+
+def _canonical(value: Any) -> np.ndarray:
+    array = np.asarray(value)
+    return array.astype(jax.dtypes.canonicalize_dtype(array.dtype))

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -17,10 +18,10 @@ with needs("NumPyro", extra="numpyro"):
     from numpyro import handlers
     from numpyro.infer import Predictive, init_to_uniform
     from numpyro.infer import log_likelihood as all_log_likelihoods
-    from numpyro.infer.util import initialize_model
+    from numpyro.infer.util import constrain_fn, potential_energy
 
-STARTS = init_to_uniform(radius=2)
-"""Starts are drawn from this cube around zero, as in NumPyro and Stan."""
+RADIUS = 2.0
+"""Half width of the cube around zero from which starting points are drawn, as in NumPyro and Stan."""
 
 
 class NumPyroModel(AbstractModel):
@@ -34,27 +35,35 @@ class NumPyroModel(AbstractModel):
     """
 
     def __init__(self, model: Callable, args: tuple, kwargs: dict[str, Any], *, key: Key):
-        self.model, self.args, self.kwargs = model, args, kwargs
+        self.model, self.args, self.kwargs, self.source = model, args, kwargs, _hashable(model)
         self.title = f"NumPyro model {getattr(model, '__name__', type(model).__name__)}"
         self.sites = trial(model, args, kwargs, key=key)
         _refuse(self.sites)
         self.dims, self.coords = axes_of_plates(self.sites)
-        self.constants = {}
-        info = self._initialise(key)
-        self._potential, self._postprocess = info.potential_fn, info.postprocess_fn
-        self.example = {name: jnp.zeros_like(value) for name, value in sorted(info.param_info.z.items())}
+        self.constants, self.radius = {}, RADIUS
+        shapes = {
+            name: _unconstrained_shape(site) for name, site in sorted(self.sites.items()) if _is_latent(site)
+        }
+        dtype = jax.dtypes.canonicalize_dtype(float)
+        self.centre = {name: np.zeros(shape, dtype) for name, shape in shapes.items()}
+        self.example = {name: jax.device_put(value) for name, value in self.centre.items()}
 
     def log_density(self, unconstrained: Named) -> Scalar:
         """Returns minus NumPyro's potential energy."""
-        return -self._potential(unconstrained)
+        with ordinary_promotion():
+            return -jnp.asarray(potential_energy(self._keyed, self.args, self.kwargs, unconstrained))
 
     def constrain(self, unconstrained: Named) -> Named:
         """Returns the latent and deterministic sites."""
-        return self._postprocess(unconstrained)
+        with ordinary_promotion():
+            return constrain_fn(self._keyed, self.args, self.kwargs, unconstrained, return_deterministic=True)
 
-    def start(self, key: Key) -> Named:
-        """Returns a random point, found as NumPyro's own samplers find theirs."""
-        return self._initialise(key).param_info.z
+    def why_not_finite(self) -> str:
+        """Returns where to look for NaN."""
+        return (
+            "look for NaN in the data, for observations outside the support of a distribution, and for "
+            "impossible parameters"
+        )
 
     def log_likelihood(self, draws: Named) -> dict[str, np.ndarray]:
         """Returns the log likelihood at every observed site."""
@@ -71,40 +80,64 @@ class NumPyroModel(AbstractModel):
 
     def observed(self) -> dict[str, np.ndarray]:
         """Returns the values at the observed sites."""
-        seen = [s for s in self.sites.values() if is_observed(s)]
-        return {site["name"]: np.asarray(site["value"]) for site in seen}
+        # The trial run was abstract: an observation that the model computes has no value there.
+        sites = _run(self.model, self.args, self.kwargs, jax.random.key(0))
+        return {site["name"]: np.asarray(site["value"]) for site in sites.values() if is_observed(site)}
 
-    def _initialise(self, key: Key):
-        try:
-            with ordinary_promotion():
-                return initialize_model(
-                    key, self.model, init_strategy=STARTS, model_args=self.args, model_kwargs=self.kwargs
-                )
-        except Exception as error:
-            # NumPyro's only sign that no start was found is the text of this error.
-            if not (isinstance(error, RuntimeError) and "Cannot find valid initial parameters" in str(error)):
-                raise _failure(error, _advice(self.model, self.args, self.kwargs)) from error
-            raise ValueError(
-                "expected a finite log density and gradient near the origin of the unconstrained space, found "
-                "none in 100 tries: look for NaN in the data, for observations outside the support of a "
-                f"distribution, and for impossible parameters\n{error}"
-            ) from error
+    @property
+    def _keyed(self) -> Callable:
+        """The model with a fixed key wherever it asks for one beyond its variables."""
+
+        def fixed(site):
+            return jax.random.key(0) if site["type"] == "prng_key" and site["value"] is None else None
+
+        return handlers.substitute(self.model, substitute_fn=fixed)
 
 
 def trial(
     model: Callable, args: tuple, kwargs: dict[str, Any], *, key: Key, advice: str = ""
 ) -> dict[str, dict]:
-    """Runs the model once, with random values at the latent sites, and returns its sites.
+    """Traces the model once, with abstract values at the latent sites, and returns its sites.
+
+    No site has a value, only a shape, except observations that the model takes as they are.
 
     Raises:
         ValueError: if the model raises. The message has its error and `advice`; the error is chained.
     """
-    started = handlers.substitute(handlers.seed(model, key), substitute_fn=STARTS)
+    sites = {}
+
+    def run(key: Key) -> None:
+        sites.update(_run(model, args, kwargs, key))
+
     try:
-        with ordinary_promotion():
-            return handlers.trace(started).get_trace(*args, **kwargs)
+        # Without numbers: run eagerly, every operation of the model would be compiled by itself.
+        jax.eval_shape(run, key)
     except Exception as error:
         raise _failure(error, advice or _advice(model, args, kwargs)) from error
+    return sites
+
+
+def _run(model: Callable, args: tuple, kwargs: dict[str, Any], key: Key) -> dict[str, dict]:
+    started = handlers.substitute(handlers.seed(model, key), substitute_fn=init_to_uniform(radius=RADIUS))
+    with ordinary_promotion():
+        return handlers.trace(started).get_trace(*args, **kwargs)
+
+
+def _hashable(model: Callable) -> Any:
+    """Returns the model itself, or something that is equal to nothing else if it has no hash."""
+    try:
+        hash(model)
+    except TypeError:
+        return object()
+    return model
+
+
+def _is_latent(site: dict) -> bool:
+    return site["type"] == "sample" and not site["is_observed"]
+
+
+def _unconstrained_shape(site: dict) -> tuple[int, ...]:
+    return numpyro.distributions.biject_to(site["fn"].support).inverse_shape(jnp.shape(site["value"]))
 
 
 def _failure(error: Exception, advice: str) -> ValueError:
@@ -141,8 +174,13 @@ def _refuse(sites: dict[str, dict]) -> None:
             "expected a NumPyro model, got a function that runs but declares no variables: declare them with "
             "numpyro.sample; a log density is a function of z and takes dim="
         )
-    latent = [s for s in sites.values() if s["type"] == "sample" and not s["is_observed"]]
+    latent = [site for site in sites.values() if _is_latent(site)]
     for site in latent:
+        if isinstance(site["fn"], numpyro.distributions.Delta):
+            raise ValueError(
+                f"expected random latent variables, got {site['name']!r} with a Delta distribution: use "
+                "numpyro.deterministic"
+            )
         if site["fn"].support.is_discrete:
             raise ValueError(
                 f"expected continuous latent variables, got the discrete {site['name']!r} "

@@ -16,7 +16,9 @@ from uivi._jax import ordinary_promotion
 from uivi._types import Key, Scalar
 from uivi.integrations.numpyro_model import NumPyroModel, axes_of_plates, is_observed, trial
 from uivi.targets.minibatched import AbstractRowModel
-from uivi.targets.model import Named
+from uivi.targets.model import ModelTarget, Named
+from uivi.targets.probe import Probe, finite_points
+from uivi.targets.traced import traced
 
 Data = dict[str, np.ndarray]
 NUM_TRIED = 32
@@ -70,8 +72,10 @@ class NumPyroRowModel(AbstractRowModel):
         more = trial(model, args, kwargs | both, key=key, advice=_ADVICE)
         self.few = NumPyroModel(model, args, kwargs | first, key=key)
         self.title, self.example = f"{self.few.title}, minibatched", self.few.example
+        self.centre, self.radius, self.source = self.few.centre, self.few.radius, self.few.source
         _refuse_local(self.few.sites, more)
-        start = self._latent(self.few.start(key))
+        probe = Probe(traced(ModelTarget(self.few)).log_density, 8)
+        start = self._latent(ModelTarget(self.few).unflatten(finite_points(key, self.few, probe, 1)[0]))
         seen = [self._seen(start, rows) for rows in (first, second, both)]
         self.axes = _axes_of_rows(*seen)
         self.constant = [*self.example, *_constant_deterministic(*seen)]
@@ -105,9 +109,9 @@ class NumPyroRowModel(AbstractRowModel):
         made = self.few.constrain(unconstrained)
         return {name: made[name] for name in self.constant}
 
-    def start(self, key: Key) -> Named:
-        """Returns a random point with a finite log density on a few rows."""
-        return self.few.start(key)
+    def why_not_finite(self) -> str:
+        """Returns where to look for NaN."""
+        return self.few.why_not_finite()
 
     def log_likelihood(self, draws: Named) -> dict[str, np.ndarray]:
         """Returns the log likelihood at every observed site, streamed over the rows."""

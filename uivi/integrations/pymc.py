@@ -25,8 +25,6 @@ with settings_kept():
     from pymc.model.transform.optimization import freeze_dims_and_data
     from pytensor.graph.traversal import ancestors
 
-NUM_TRIES = 100
-"""Number of random points that are tried for a start."""
 JITTER = 1.0
 """Half width of the cube around the model's initial point from which starts are drawn, as in PyMC."""
 
@@ -62,14 +60,16 @@ class PyMCModel(AbstractModel):
         variables = {rv.name: self.model.rvs_to_values[rv] for rv in self.model.free_RVs}
         self._dtypes = {name: value.type.dtype for name, value in variables.items()}
         self._initial = {name: first[value.name] for name, value in sorted(variables.items())}
-        self.example = {name: jnp.zeros(np.shape(value)) for name, value in self._initial.items()}
+        dtype = jax.dtypes.canonicalize_dtype(float)
+        self.centre = {name: np.asarray(value, dtype) for name, value in self._initial.items()}
+        self.radius, self.source = JITTER, model
+        self.example = {name: jax.device_put(np.zeros_like(value)) for name, value in self.centre.items()}
         self.coords, self.dims = coords_and_dims_for_inferencedata(self.model)
         self.constants = find_constants(self.model)
         inputs, derived = list(variables.values()), self.model.unobserved_RVs
         self._derived = [variable.name for variable in derived]
         self._log_density = translate(inputs, [self.model.logp()])
         self._constrain = translate(inputs, self.model.replace_rvs_by_values(derived))
-        self._trial = jax.jit(jax.value_and_grad(self.log_density))
         self._check()
 
     def log_density(self, unconstrained: Named) -> Scalar:
@@ -81,18 +81,11 @@ class PyMCModel(AbstractModel):
         """Returns the free variables and deterministics."""
         return dict(zip(self._derived, self._constrain(*self._values(unconstrained)), strict=True))
 
-    def start(self, key: Key) -> Named:
-        """Returns the model's initial point with jitter, as PyMC's own samplers do."""
-        names = list(self.example)
-        for attempt in jax.random.split(key, NUM_TRIES):
-            keys = dict(zip(names, jax.random.split(attempt, len(names)), strict=True))
-            point = {name: self._jittered(name, keys[name]) for name in names}
-            if all(np.all(np.isfinite(x)) for x in jax.tree.leaves(self._trial(point))):
-                return point
-        raise ValueError(
-            "expected a finite log density and gradient near the model's initial point, found none in "
-            f"{NUM_TRIES} tries; at that point, {self._terms()}: look for NaN in the data, for observations "
-            "outside the support of a distribution, for impossible parameters, and pass an `initval`"
+    def why_not_finite(self) -> str:
+        """Returns the terms of the log density that are not finite at the initial point, and where to look."""
+        return (
+            f"at that point, {self._terms()}: look for NaN in the data, for observations outside the support of "
+            "a distribution, for impossible parameters, and pass an `initval`"
         )
 
     def log_likelihood(self, draws: Named) -> dict[str, np.ndarray]:
@@ -147,17 +140,12 @@ class PyMCModel(AbstractModel):
         types = {name: jax.dtypes.canonicalize_dtype(dtype) for name, dtype in self._dtypes.items()}
         return [jnp.asarray(unconstrained[name], dtype) for name, dtype in types.items()]
 
-    def _jittered(self, name: str, key: Key) -> Array:
-        centre = jnp.asarray(self._initial[name], self.example[name].dtype)
-        return centre + jax.random.uniform(key, centre.shape, centre.dtype, -JITTER, JITTER)
-
     def _check(self) -> None:
-        """Raises if the functions cannot be traced, or if no finite log density is found."""
+        """Raises if the functions cannot be traced."""
         try:
             jax.eval_shape(lambda z: (self.log_density(z), self.constrain(z)), self.example)
         except Exception as error:
             raise untranslatable(error) from error
-        self.start(jax.random.key(0))
 
     def _terms(self) -> str:
         """Describes the terms of the log density that are not finite at the initial point."""

@@ -206,7 +206,7 @@ def _fit(
     del states  # the stacked copy replaces them; keeping both would hold the data twice
     label = f"{plan.name} {plan.preset}-{plan.method}"
     monitors = [task.monitors(plan.num_steps, recipe) for task in tasks]
-    with reporter(plan.num_steps, show=progress, label=label) as shown:
+    with reporter(show=progress, label=label) as shown:
         driven = drive(
             method,
             state,

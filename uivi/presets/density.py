@@ -1,12 +1,16 @@
 """Recipes for any density, and the paper's recipes for the toys (Section 4.1)."""
 
+import functools
+
 import jax.numpy as jnp
 import optax
 
+from uivi._jax import seldom_jit
 from uivi._types import Key
 from uivi.estimators import SIVI, UIVI, AbstractEstimator, StickingTheLanding
 from uivi.families import (
     MLP,
+    AbstractConditional,
     AbstractExplicit,
     AbstractFamily,
     Affine,
@@ -47,14 +51,20 @@ def default_family(
         noise_dim: size of the noise, E. By default it is D, but at least 3 and at most 10.
     """
     noise_dim = min(max(dim, 3), 10) if noise_dim is None else noise_dim
+    conditional = _conditional(key, dim, noise_dim)
+    if start is not None:
+        conditional = Standardised.create(conditional, *(jnp.asarray(x) for x in (start.loc, start.factor)))
+    return SemiImplicit(StandardNormal(noise_dim), conditional)
+
+
+@seldom_jit
+def _conditional(key: Key, dim: int, noise_dim: int) -> AbstractConditional:
+    """Returns the conditional of `default_family` before it is put on the scale of the start."""
     # 0.7² + exp(-0.35)² is about one: w starts with unit variance, half of it from ε.
     skip = 0.7 * jnp.eye(dim, noise_dim)
     net = MLP.create(key, noise_dim, 2 * dim, init=small_init, skip=skip)
     conditional = NetGaussian(net, jnp.full((dim,), -0.35))
-    conditional = (Affine if dim <= FULL_COVARIANCE_UP_TO else Warped).create(conditional)
-    if start is not None:
-        conditional = Standardised.create(conditional, start.loc, start.factor)
-    return SemiImplicit(StandardNormal(noise_dim), conditional)
+    return (Affine if dim <= FULL_COVARIANCE_UP_TO else Warped).create(conditional)
 
 
 def default_estimator(family: AbstractFamily) -> AbstractEstimator:
@@ -67,8 +77,12 @@ def default_estimator(family: AbstractFamily) -> AbstractEstimator:
     return default_uivi(100 if family.dim <= FULL_COVARIANCE_UP_TO else 50)
 
 
+@functools.cache
 def default_optimizer(num_steps: int | Rounds) -> optax.GradientTransformation:
-    """Returns Adam with a cosine decay over all updates, or over each round."""
+    """Returns Adam with a cosine decay over all updates, or over each round.
+
+    Equal arguments give the same object, so that a second fit uses the compiled updates of the first.
+    """
     return adam(Rounds.of(num_steps).schedule(DEFAULT_RATE))
 
 

@@ -1,7 +1,7 @@
 """A model of a probabilistic programming library as a target."""
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import equinox as eqx
@@ -27,6 +27,9 @@ class AbstractModel(abc.ABC):
         dims: names of the axes of each variable that has named axes.
         coords: labels along the named axes.
         constants: data the model holds besides its observations, by name.
+        centre: the point of the unconstrained space around which fits start, by name.
+        radius: half width of the cube around `centre` from which starting points are drawn.
+        source: what the user wrote, such as a function. Models of one source may share compiled code.
     """
 
     title: str
@@ -34,6 +37,9 @@ class AbstractModel(abc.ABC):
     dims: dict[str, list[str]]
     coords: dict[str, Any]
     constants: dict[str, np.ndarray]
+    centre: dict[str, np.ndarray]
+    radius: float
+    source: Hashable
 
     @abc.abstractmethod
     def log_density(self, unconstrained: Named) -> Scalar:
@@ -44,8 +50,8 @@ class AbstractModel(abc.ABC):
         """Returns one draw as the model's variables, including those computed from others."""
 
     @abc.abstractmethod
-    def start(self, key: Key) -> Named:
-        """Returns a random point of the unconstrained space with finite log density and gradient."""
+    def why_not_finite(self) -> str:
+        """Returns what to tell the user if no point near `centre` has a finite log density and gradient."""
 
     @abc.abstractmethod
     def log_likelihood(self, draws: Named) -> dict[str, np.ndarray]:

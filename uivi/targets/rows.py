@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PyTree
 
+from uivi.targets.traced import TracedFunction
 from uivi.trainable import NonTrainable
 
 
@@ -59,6 +60,6 @@ def split_data(tree: PyTree) -> tuple[PyTree, PyTree]:
 
     `eqx.combine` joins the two again.
     """
-    is_rows = lambda node: isinstance(node, Rows)
-    belongs = lambda node: not is_rows(node) and eqx.is_array(node)
-    return eqx.partition(tree, jax.tree.map(belongs, tree, is_leaf=is_rows))
+    is_data = lambda node: isinstance(node, Rows | TracedFunction)
+    belongs = lambda node: not is_data(node) and eqx.is_array(node)
+    return eqx.partition(tree, jax.tree.map(belongs, tree, is_leaf=is_data))

@@ -15,7 +15,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from uivi._types import Status
 from uivi.storage.checkpoints import Checkpoints
@@ -25,9 +24,9 @@ from uivi.training.monitors import AbstractMonitor
 from uivi.training.progress import AbstractReporter
 from uivi.training.rounds import Rounds
 from uivi.training.update import (
+    ChunkInfo,
     FitState,
     Method,
-    all_finite,
     averaged_state,
     copied,
     run_updates,
@@ -139,14 +138,14 @@ class _Driver:
         while not is_over:
             number = self.rounds.round(run.step + 1)
             size = min(chunk - run.step % chunk, self.rounds.ends[number] - run.step)
-            row, skipped, rate = self._update(size)
+            row, info, rate = self._update(size)
             seen = self._look(row["step"])
             _record(run.history, {"step": row.pop("step"), "round": number, **row, **seen})
             is_over = self.rounds.is_over(run.history)
             self._check_column(is_over=is_over)
             words = _in_words(seen) or words
             self.reporter.update(run.step, self.rounds.ends[number], rate, words)
-            failed = _failed(run.state, skipped, size)
+            failed = _failed(info, size)
             finished = bool(is_over or np.all(failed) or self.stop.is_set())
             if finished:
                 self._close(failed, Status.DONE if is_over else Status.INTERRUPTED)
@@ -158,8 +157,8 @@ class _Driver:
             if finished:
                 return
 
-    def _update(self, size: int) -> tuple[dict[str, Any], Array, float]:
-        """Runs one chunk; returns its row of the history, the number of skipped updates, and the rate."""
+    def _update(self, size: int) -> tuple[dict[str, Any], ChunkInfo, float]:
+        """Runs one chunk; returns its row of the history, what its updates tell, and the rate."""
         run = self.run
         began = time.monotonic()
         run.state, info = run_updates(self.method, run.state, size)
@@ -167,7 +166,7 @@ class _Driver:
         run.seconds += elapsed
         means = info.mean._asdict()
         row = {"step": run.step, **means, "skipped": info.skipped, "seconds": run.seconds}
-        return row, info.skipped, size / elapsed
+        return row, info, size / elapsed
 
     def _look(self, done: int) -> dict[str, Any]:
         """Returns the columns of the monitors that are due: numbers for one fit, lists for stacked fits."""
@@ -272,11 +271,9 @@ def _record(history: dict[str, list[Any]], row: dict[str, Any]) -> None:
         column.extend([None] * (length + 1 - len(column)))
 
 
-def _failed(state: FitState, skipped: Array, size: int) -> np.ndarray:
+def _failed(info: ChunkInfo, size: int) -> np.ndarray:
     """Returns, for each fit, whether parameters are non-finite or most updates of the chunk were skipped."""
-    check = eqx.filter_vmap(all_finite) if state.step.ndim else all_finite
-    finite = check((state.family, state.target))
-    return np.atleast_1d(~np.asarray(finite) | (np.asarray(skipped) > size / 2))
+    return np.atleast_1d(~np.asarray(info.is_finite) | (np.asarray(info.skipped) > size / 2))
 
 
 def _in_words(seen: dict[str, Any]) -> str:

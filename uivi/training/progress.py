@@ -3,15 +3,17 @@
 import abc
 import contextlib
 from collections.abc import Iterator
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from typing import Any
 
 from uivi.evaluation.check import Check
 
 
 class AbstractReporter(abc.ABC):
-    """Hears of every chunk of updates."""
+    """Hears of every phase of a fit, and of every chunk of updates."""
+
+    @abc.abstractmethod
+    def phase(self, name: str) -> None:
+        """Reports that something without a known end begins, such as a search or a compilation."""
 
     @abc.abstractmethod
     def update(self, step: int, total: int, rate: float, bound: str) -> None:
@@ -21,47 +23,59 @@ class AbstractReporter(abc.ABC):
 class Silent(AbstractReporter):
     """Shows nothing."""
 
+    def phase(self, name: str) -> None:
+        """Ignores the report."""
+        del name
+
     def update(self, step: int, total: int, rate: float, bound: str) -> None:
         """Ignores the report."""
         del step, total, rate, bound
 
 
 class Bar(AbstractReporter):
-    """A Rich progress bar with rate, time left and a bound."""
+    """A Rich progress bar with rate, time and a bound. It moves and counts seconds in every phase."""
 
-    def __init__(self, progress: Progress, task):
+    def __init__(self, progress: Any, task: Any, label: str):
         """Wraps a running Rich task."""
-        self._progress, self._task = progress, task
+        self._progress, self._task, self._label = progress, task, label
+
+    def phase(self, name: str) -> None:
+        """Names the phase; the bar pulses."""
+        self._progress.update(self._task, description=name, total=None, count="", rate="")
 
     def update(self, step: int, total: int, rate: float, bound: str) -> None:
         """Redraws the bar."""
-        self._progress.update(
-            self._task, completed=step, total=total, rate=f"{rate:,.0f} updates/s", bound=bound
-        )
+        numbers = {"count": f"{step:,}/{total:,}", "rate": f"{rate:,.0f} updates/s", "bound": bound}
+        self._progress.update(self._task, description=self._label, completed=step, total=total, **numbers)
 
 
 @contextlib.contextmanager
-def reporter(num_steps: int, *, show: bool, label: str = "fitting") -> Iterator[AbstractReporter]:
+def reporter(*, show: bool, label: str = "fitting") -> Iterator[AbstractReporter]:
     """Shows a bar on standard error while the context lasts, or nothing."""
     if not show:
         yield Silent()
         return
+    # Imported here, so that `import uivi` does not wait for it.
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (
         TextColumn("[bold]{task.description}"),
         BarColumn(bar_width=24),
-        TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
+        TextColumn("{task.fields[count]}"),
         TextColumn("{task.fields[rate]}"),
         TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
         TextColumn("{task.fields[bound]}"),
     )
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        yield Bar(progress, progress.add_task(label, total=num_steps, rate="compiling", bound=""))
+        task = progress.add_task(f"{label}: compiling", total=None, count="", rate="", bound="")
+        yield Bar(progress, task, label)
 
 
 def print_verdict(check: Check) -> None:
     """Prints verdict and advice on standard error."""
+    from rich.console import Console
+
     console = Console(stderr=True, highlight=False)
     console.print(f"[bold]verdict: {check.verdict}[/bold]; posterior.check() has the numbers")
     for words in check.advice:

@@ -2,7 +2,10 @@
 
 import dataclasses
 
+import jax.numpy as jnp
+import numpy as np
 import optax
+from jaxtyping import Array
 
 from uivi import _checks
 from uivi.evaluation.history import History, gain_of_last_round
@@ -53,8 +56,15 @@ class Rounds:
 
     def schedule(self, rate: float) -> optax.Schedule:
         """Returns a cosine decay from `rate` to zero in every round."""
-        each = [optax.cosine_decay_schedule(rate, self.first * 2**i) for i in range(self.number)]
-        return optax.join_schedules(each, self.ends[:-1])
+        begins = np.array((0, *self.ends[:-1]), np.int32)
+
+        def schedule(count: Array) -> Array:
+            number = jnp.sum(jnp.asarray(count) >= begins) - 1
+            length = self.first * 2.0 ** number.astype(float)
+            share = jnp.minimum((count - jnp.asarray(begins)[number]).astype(float) / length, 1.0)
+            return 0.5 * rate * (1 + jnp.cos(jnp.pi * share))
+
+        return schedule
 
     def is_over(self, history: History) -> bool:
         """Returns whether the fit ends here: after the last round, or after one that gained too little."""

@@ -6,9 +6,11 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, PyTree
 
+from uivi._jax import LESS_OPTIMISED, one_blas_thread, seldom_jit
 from uivi._types import Info, Key
 from uivi.estimators.base import AbstractEstimator
 from uivi.families.base import AbstractFamily
@@ -45,12 +47,20 @@ class Method(eqx.Module):
 
 
 class ChunkInfo(NamedTuple):
-    """Means of `Info` over the updates of one call, and the number of skipped updates."""
+    """What the updates of one call tell.
+
+    Attributes:
+        mean: means of `Info` over the updates.
+        skipped: number of skipped updates.
+        is_finite: whether all parameters are finite after the last update.
+    """
 
     mean: Info
     skipped: Array
+    is_finite: Array
 
 
+@seldom_jit
 def initial_state(key: Key, method: Method, family: AbstractFamily, target: AbstractTarget) -> FitState:
     """Returns the state before the first update."""
     estimator_key, run_key = jax.random.split(key)
@@ -83,6 +93,7 @@ def one_update(method: Method, state: FitState) -> tuple[FitState, Info, Array]:
     return _strongly_typed(kept), estimate.info, ~finite
 
 
+@seldom_jit
 def copied(tree: PyTree) -> PyTree:
     """Returns a copy of all arrays, which `run_updates` can donate."""
     return jax.tree.map(lambda x: jnp.array(x) if eqx.is_array(x) else x, tree)
@@ -100,10 +111,11 @@ def run_updates(method: Method, state: FitState, num_steps: int) -> tuple[FitSta
     of `state` are donated.
     """
     # Wait for the result: a second call queued behind a running one has hung JAX 0.10 on a CPU with two cores.
-    return jax.block_until_ready(_run(method, state, jnp.asarray(num_steps, jnp.int32)))
+    with one_blas_thread():
+        return jax.block_until_ready(_run(method, state, np.int32(num_steps)))
 
 
-@eqx.filter_jit(donate="all-except-first")
+@eqx.filter_jit(donate="all-except-first", compiler_options=LESS_OPTIMISED)
 def _run(method: Method, state: FitState, num_steps: Array) -> tuple[FitState, ChunkInfo]:
     update = lambda s: one_update(method, s)
     if state.step.ndim:
@@ -121,12 +133,14 @@ def _run(method: Method, state: FitState, num_steps: Array) -> tuple[FitState, C
 
     arrays, totals = jax.lax.fori_loop(0, num_steps, body, (arrays, totals))
     mean = Info(*totals[:-1] / jnp.maximum(num_steps, 1).astype(totals.dtype))
-    return eqx.combine(arrays, static), ChunkInfo(mean, totals[-1])
+    state = eqx.combine(arrays, static)
+    finite = eqx.filter_vmap(all_finite) if state.step.ndim else all_finite
+    return state, ChunkInfo(mean, totals[-1], finite((state.family, state.target)))
 
 
 def lowered_updates(method: Method, state: FitState) -> jax.stages.Lowered:
     """Returns the program of `run_updates` before compilation."""
-    return _run.lower(method, state, jnp.ones((), jnp.int32)).lowered
+    return _run.lower(method, state, np.int32(1)).lowered
 
 
 def averaged_state(state: FitState) -> FitState:

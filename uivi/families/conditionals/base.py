@@ -67,20 +67,13 @@ class AbstractConditional(eqx.Module):
         """Returns log q(z_s|ε_m) for all pairs. Whatever depends on ε alone is computed once for each ε."""
 
 
-class AbstractAutodiffConditional(AbstractConditional):
-    """A conditional whose scores and pairs come from its `log_prob` by autodiff and `jax.vmap`."""
+class AbstractMappingConditional(AbstractConditional):
+    """A conditional that evaluates many ε or z by mapping its `log_prob` over them."""
 
     def log_prob_near(self, z: Latent, near: Noise, context: Context = None) -> Callable[[Noise], Scalar]:
         """Returns `log_prob_of`: the start of the chain makes no difference."""
         del near
         return self.log_prob_of(z, context)
-
-    def mean_score(
-        self, z: Latent, eps: Float[Array, "M E"], weights: Float[Array, "M"], context: Context = None
-    ) -> Latent:
-        """Averages the gradients at all ε."""
-        slope = jax.grad(self.log_prob)
-        return weighted_sum(weights, jax.vmap(lambda e: slope(z, e, context))(eps))
 
     def log_prob_pairs(
         self, z: Float[Array, "S D"], eps: Float[Array, "M E"], context: Context = None
@@ -88,6 +81,17 @@ class AbstractAutodiffConditional(AbstractConditional):
         """Maps `log_prob` over both axes."""
         one = lambda z, eps: self.log_prob(z, eps, context)
         return jax.vmap(jax.vmap(one, (0, None)), (None, 0))(z, eps)
+
+
+class AbstractAutodiffConditional(AbstractMappingConditional):
+    """A conditional whose score comes from its `log_prob` by autodiff."""
+
+    def mean_score(
+        self, z: Latent, eps: Float[Array, "M E"], weights: Float[Array, "M"], context: Context = None
+    ) -> Latent:
+        """Averages the gradients at all ε."""
+        slope = jax.grad(self.log_prob)
+        return weighted_sum(weights, jax.vmap(lambda e: slope(z, e, context))(eps))
 
 
 class AbstractSimpleConditional(AbstractAutodiffConditional):

@@ -11,6 +11,7 @@ from uivi import _checks
 from uivi._types import Context, Key, Latent, Noise, Scalar
 from uivi.families.conditionals.base import (
     AbstractAutodiffConditional,
+    AbstractMappingConditional,
     AbstractNetConditional,
     weighted_sum,
 )
@@ -133,7 +134,7 @@ class Gaussian(AbstractGlobalScale):
         return -0.5 * jnp.maximum(squares, 0.0) - constant
 
 
-class NetGaussian(AbstractNetConditional, AbstractAutodiffConditional):
+class NetGaussian(AbstractNetConditional, AbstractMappingConditional):
     """N(μ(ε), diag(σ(ε)²)). The network has 2D outputs, the location and the log scale.
 
     The log scale is `offset + raw / sqrt(1 + (raw/bound)²)`. Without the bound, a scale can run away on heavy
@@ -168,6 +169,13 @@ class NetGaussian(AbstractNetConditional, AbstractAutodiffConditional):
     def log_prob(self, z: Latent, eps: Noise, context: Context = None) -> Scalar:
         """Returns the log density of the Gaussian."""
         return normal_log_prob(z, *self.parameters(eps, context))
+
+    def mean_score(
+        self, z: Latent, eps: Float[Array, "M E"], weights: Float[Array, "M"], context: Context = None
+    ) -> Latent:
+        """Averages (μ(ε) - z)/σ(ε)², the gradient of the log density."""
+        loc, log_scale = jax.vmap(lambda e: self.parameters(e, context))(eps)
+        return weighted_sum(weights, (loc - z[None]) * jnp.exp(-2 * log_scale))
 
 
 class Laplace(AbstractGlobalScale, AbstractAutodiffConditional):

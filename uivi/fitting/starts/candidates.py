@@ -1,32 +1,44 @@
 """The starts that a fit may take."""
 
-import jax
-
 from uivi import presets
 from uivi._types import Key
-from uivi.fitting.prechecks import check_start
-from uivi.fitting.problem import Problem
+from uivi.fitting.prechecks import check_gradients, check_numbers
+from uivi.fitting.problem import NUM_POINTS, Problem
 from uivi.fitting.starts.search import Start, find_start, recentred, turned
-from uivi.targets.base import AbstractSingleSiteTarget
+from uivi.targets.base import AbstractGlobalTarget, AbstractSingleSiteTarget
+from uivi.targets.model import AbstractModelTarget
+from uivi.targets.probe import Probe, finite_points
 
 TURNED_ABOVE = 50
 """Largest dimension for which one set of axes is enough. Up to there, ε is large enough to bend q along any."""
+MANY_POINTS, FEW_POINTS = 64, 4
+"""Points in one call of the probe; few where a call goes through all rows of a large data set."""
 
 
-def find_starts(key: Key, problem: Problem) -> list[Start | None]:
+def make_probe(target: AbstractSingleSiteTarget) -> Probe:
+    """Returns the probe of a target's log density on all its data."""
+    size = MANY_POINTS if isinstance(target, AbstractGlobalTarget) else FEW_POINTS
+    return Probe(target.log_density, size)
+
+
+def find_starts(key: Key, problem: Problem, target: AbstractSingleSiteTarget, probe: Probe) -> list[Start]:
     """Finds a rough Gaussian approximation of the posterior, on two sets of axes from 51 to 200 dimensions.
 
-    Returns [None] for a target that is not one posterior, such as a VAE.
+    Args:
+        key: random key.
+        problem: a problem with one posterior.
+        target: its target, as the fit sees it.
+        probe: the log density of that target.
     """
-    target, points = problem.target, problem.points
-    if points is None:
-        return [None]
-    assert isinstance(target, AbstractSingleSiteTarget)
-    check_start(target, points)
-    search = lambda f: find_start(key, f, points, full_up_to=presets.FULL_COVARIANCE_UP_TO)
+    points = problem.points
+    if isinstance(problem.target, AbstractModelTarget):
+        points = finite_points(key, problem.target.model, probe, NUM_POINTS)
+    assert points is not None
+    check_gradients(problem.target, check_numbers(target.log_density, probe, points))
+    search = lambda probe: find_start(key, probe, points, full_up_to=presets.FULL_COVARIANCE_UP_TO)
     if problem.rough is not None:
-        return [recentred(search(problem.rough), target.log_density)]
-    start = search(target.log_density)
+        return [recentred(search(Probe(problem.rough, MANY_POINTS)), probe)]
+    start = search(probe)
     if not TURNED_ABOVE < target.dim <= presets.FULL_COVARIANCE_UP_TO:
         return [start]
-    return [start, turned(jax.random.fold_in(key, 1), start, target.log_density)]
+    return [start, turned(key, start, probe)]

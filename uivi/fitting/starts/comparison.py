@@ -5,23 +5,26 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from uivi.evaluation.look import BATCH
 from uivi.training.monitors import ElboMonitor
-from uivi.training.progress import AbstractReporter, reporter
+from uivi.training.progress import AbstractReporter
 from uivi.training.rounds import Rounds
 from uivi.training.update import FitState, Method, averaged_state, copied, run_updates
 
-NUM_DRAWS = 8_192
+NUM_DRAWS = 8 * BATCH
 MOST_TRIED = 500
 """Largest number of updates from each start before one is picked."""
 
 
-def pick_start(method: Method, states: Sequence[FitState], rounds: Rounds, *, show: bool) -> FitState:
+def pick_start(
+    method: Method, states: Sequence[FitState], rounds: Rounds, reporter: AbstractReporter
+) -> FitState:
     """Returns the state that is ahead after `MOST_TRIED` updates, or after a quarter of the first round."""
     num_steps = min(MOST_TRIED, rounds.first // 4)
     if len(states) == 1 or not num_steps:
         return states[0]
-    with reporter(len(states) * num_steps, show=show, label="comparing starts") as shown:
-        return states[ahead(method, states, num_steps, shown)]
+    reporter.phase("comparing starts")
+    return states[ahead(method, states, num_steps, reporter)]
 
 
 def ahead(method: Method, states: Sequence[FitState], num_steps: int, reporter: AbstractReporter) -> int:

@@ -1,0 +1,126 @@
+"""One look at a fit: draws, densities from both sides, and how the reverse sampler mixes, from one program.
+
+The monitor, the comparison of starts, the verdict and reweighted draws all use it, at one size. A fit compiles it
+once.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from uivi._jax import one_blas_thread, seldom_jit
+from uivi._types import Draw, Key, ReverseDraws
+from uivi.estimators.base import AbstractEstimator
+from uivi.estimators.uivi import UIVI
+from uivi.evaluation.bounds import PAIRS_AT_ONCE, Evaluated, high_and_low, importance_weights, need_known
+from uivi.evaluation.reverse_mixing import ReverseMixing, compare
+from uivi.families.base import AbstractFamily
+from uivi.families.semi_implicit import SemiImplicit
+from uivi.reverse.base import AbstractReverseSampler, jump
+from uivi.reverse.proposals import FittedProposal
+from uivi.targets.base import AbstractTarget, log_density_at
+from uivi.targets.traced import traced
+
+BATCH = 1_024
+"""Number of draws in one call of the program."""
+NUM_MIXING = 256
+"""Number of proposals of ε for each draw."""
+
+
+class Look(NamedTuple):
+    """What a look at a fit finds.
+
+    Attributes:
+        evaluated: draws with log p and both estimates of log q.
+        mixing: how the reverse sampler mixes, or None for a method without one.
+    """
+
+    evaluated: Evaluated
+    mixing: ReverseMixing | None
+
+
+def look(
+    key: Key,
+    family: AbstractFamily,
+    target: AbstractTarget,
+    estimator: AbstractEstimator,
+    est_state: PyTree,
+    *,
+    num_draws: int = BATCH,
+    first: int = 0,
+) -> Look:
+    """Looks at a fit of a family without context to a target with a single site.
+
+    Args:
+        key: random key.
+        family: the family.
+        target: the target.
+        estimator: the method of the fit. Its learned proposal tightens the bounds.
+        est_state: state of the method.
+        num_draws: number of draws, rounded up to whole batches.
+        first: number of the first batch. Batches of different numbers are independent.
+    """
+    arguments = _arguments(family, target, estimator, est_state)
+    numbers = range(first, first - (-num_draws // BATCH))
+    with one_blas_thread():
+        found = [look_batch(key, np.int32(number), *arguments) for number in numbers]
+        found = jax.tree.map(np.asarray, found)
+    columns, sums = zip(*found, strict=True)
+    evaluated = Evaluated(*(np.concatenate(parts) for parts in zip(*columns, strict=True)))
+    if sums[0] is None:
+        return Look(evaluated, None)
+    totals = np.sum(sums, 0, dtype=np.float64)
+    # Ratios of totals, not means of ratios: a single z may have almost no spread of ε to divide by.
+    means = (float(x) / len(evaluated.z) for x in totals[:3])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return Look(
+            evaluated, ReverseMixing(*means, float(totals[3] / totals[4]), float(totals[5] / totals[6]))
+        )
+
+
+def _arguments(family: AbstractFamily, target: AbstractTarget, estimator: AbstractEstimator, est_state: PyTree):
+    if not isinstance(family, SemiImplicit):
+        return family, traced(target), None, None, None
+    proposal = estimator.fitted_proposal(est_state)
+    sampler = estimator.sampler if isinstance(estimator, UIVI) else None
+    return family, traced(target), proposal, sampler, est_state if sampler else None
+
+
+@seldom_jit
+def look_batch(
+    key: Key,
+    number: Array,
+    family: AbstractFamily,
+    target: AbstractTarget,
+    proposal: FittedProposal | None,
+    sampler: AbstractReverseSampler | None,
+    state: PyTree,
+) -> tuple[tuple[Array, Array, Array, Array], Array | None]:
+    """Returns the columns of `Evaluated` and the sums behind `ReverseMixing`, for batch `number`."""
+    draw_key, reverse_key, mixing_key = jax.random.split(jax.random.fold_in(key, number), 3)
+    draws = jax.vmap(lambda k: family.sample(k))(jax.random.split(draw_key, BATCH))
+    log_p = log_density_at(target, draws.z)
+    if not isinstance(family, SemiImplicit):
+        log_q = jax.vmap(need_known(family).log_prob)(draws.z)
+        return (draws.z, log_p, log_q, log_q), None
+    used, info = None, None
+    if sampler is not None:
+        keys = jax.random.split(reverse_key, BATCH)
+        used, info, _ = sampler.sample(keys, family, draws, None, state)
+
+    def one(args: tuple[Key, Draw, ReverseDraws | None]):
+        key, draw, used = args
+        eps, fresh, own = importance_weights(key, family, draw, NUM_MIXING, proposal)
+        sides = high_and_low(jax.nn.logsumexp(fresh), own, NUM_MIXING)
+        return sides, None if used is None else compare(family, draw, used, eps, fresh, own)
+
+    keys = jax.random.split(mixing_key, BATCH)
+    (high, low), parts = jax.lax.map(one, (keys, draws, used), batch_size=PAIRS_AT_ONCE // NUM_MIXING)
+    columns = (draws.z, log_p, high, low)
+    if used is None:
+        return columns, None
+    jumps = jax.vmap(lambda d, r: jump(family, d, r))(draws, used)
+    return columns, jnp.stack([jnp.sum(x) for x in (info.acceptance, info.moved, jumps, *parts)])

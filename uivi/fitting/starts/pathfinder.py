@@ -1,0 +1,193 @@
+"""Pathfinder (Zhang et al. 2022): the best Gaussian along a quasi-Newton path, on several paths side by side.
+
+The paths run on the host, in NumPy: an iteration evaluates all trial steps of all paths in one call of the probe.
+Compiling the loop itself would take longer than the search.
+"""
+
+import collections
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+
+from uivi.targets.probe import Probe
+
+MAX_ITERATIONS = 100
+NUM_PAIRS = 10
+"""Number of recent steps that the inverse Hessian is made of."""
+NUM_FIRST, NUM_MORE = 16, 128
+"""Draws that estimate the ELBO at every iterate of a path, and again at the best ones."""
+NUM_BEST = 3
+ENOUGH_GAIN = 1e-4
+"""A path ends when two steps in a row gain less than this, in nats and relative to float32's rounding."""
+
+
+class Gaussian(NamedTuple):
+    """N(mean, C) with C = A^½ (I + Q (L Lᵀ - I) Qᵀ) A^½, A diagonal and Q with few orthonormal columns.
+
+    Attributes:
+        mean: the mean.
+        diagonal: A.
+        basis: Q.
+        factor: L.
+        elbo: estimate of its ELBO.
+    """
+
+    mean: np.ndarray
+    diagonal: np.ndarray
+    basis: np.ndarray
+    factor: np.ndarray
+    elbo: float = -np.inf
+
+    def from_normal(self, noise: np.ndarray) -> np.ndarray:
+        """Maps standard normal vectors, shape (S, D), to draws."""
+        inside = noise @ self.basis
+        changed = noise + (inside @ (self.factor.T - np.eye(len(self.factor)))) @ self.basis.T
+        return self.mean + np.sqrt(self.diagonal) * changed
+
+    def entropy(self) -> float:
+        """Returns the entropy in nats."""
+        volume = 0.5 * np.sum(np.log(self.diagonal)) + np.sum(np.log(np.diag(self.factor)))
+        return float(volume + 0.5 * len(self.mean) * np.log(2 * np.pi * np.e))
+
+    def covariance(self) -> np.ndarray:
+        """Returns C."""
+        rows = self._wide()
+        root = np.sqrt(self.diagonal)
+        return np.diag(self.diagonal) + root[:, None] * (rows @ rows.T - self.basis @ self.basis.T) * root
+
+    def variance(self) -> np.ndarray:
+        """Returns the diagonal of C."""
+        rows = self._wide()
+        return self.diagonal * (1 + np.sum(rows**2, 1) - np.sum(self.basis**2, 1))
+
+    def _wide(self) -> np.ndarray:
+        return self.basis @ self.factor
+
+
+def best_gaussians(rng: np.random.Generator, probe: Probe, points: np.ndarray) -> list[Gaussian]:
+    """Returns the Gaussian with the largest ELBO on the path from each point; none for a path that got nowhere."""
+    paths = [_Path(point) for point in points]
+    _climb(probe, paths)
+    found = []
+    for path in paths:
+        ranked = _ranked(rng, probe, path.gaussians, NUM_FIRST)[:NUM_BEST]
+        found += _ranked(rng, probe, ranked, NUM_MORE)[:1]
+    return found
+
+
+def _ranked(
+    rng: np.random.Generator, probe: Probe, gaussians: list[Gaussian], num_draws: int
+) -> list[Gaussian]:
+    """Returns the Gaussians with finite ELBOs, from the largest to the smallest."""
+    if not gaussians:
+        return []
+    # The same noise for all, so that their differences are less noisy.
+    noise = rng.standard_normal((num_draws, len(gaussians[0].mean)))
+    values, _ = probe(np.concatenate([gaussian.from_normal(noise) for gaussian in gaussians]))
+    means = np.mean(values.reshape(len(gaussians), num_draws), 1)
+    rated = [g._replace(elbo=float(mean) + g.entropy()) for g, mean in zip(gaussians, means, strict=True)]
+    return sorted((g for g in rated if np.isfinite(g.elbo)), key=lambda g: -g.elbo)
+
+
+@dataclasses.dataclass
+class _Path:
+    """One climb: where it is, its recent steps, and the Gaussians that they give."""
+
+    place: np.ndarray
+    value: float = -np.inf
+    gradient: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))
+    diagonal: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))
+    pairs: collections.deque = dataclasses.field(default_factory=lambda: collections.deque(maxlen=NUM_PAIRS))
+    gaussians: list[Gaussian] = dataclasses.field(default_factory=list)
+    num_small: int = 0
+    is_done: bool = False
+
+    def begin(self, value: float, gradient: np.ndarray) -> None:
+        self.value, self.gradient, self.diagonal = value, gradient, np.ones_like(gradient)
+        self.is_done = not (np.isfinite(value) and np.all(np.isfinite(gradient)))
+
+    def trials(self, number: int) -> np.ndarray:
+        """Returns steps of several lengths, shape (number, D)."""
+        if self.pairs:
+            direction, longest, ratio = self._inverse_hessian_times(self.gradient), 4.0, 0.5
+        else:
+            # Nothing is known about the scale: lengths from a thousandth of a percent to some thirty.
+            norm = np.linalg.norm(self.gradient)
+            direction, longest, ratio = self.gradient / (norm if norm > 0 else 1.0), 32.0, 0.35
+        return longest * ratio ** np.arange(number)[:, None] * direction
+
+    def advance(self, steps: np.ndarray, values: np.ndarray, gradients: np.ndarray) -> None:
+        """Takes the step with the largest log density."""
+        usable = np.isfinite(values) & np.all(np.isfinite(gradients), 1)
+        best = int(np.argmax(np.where(usable, values, -np.inf)))
+        gain = values[best] - self.value if usable[best] else -np.inf
+        if not gain > 0:
+            # The pairs may be at fault: go on once along the gradient.
+            self.is_done = not self.pairs
+            self.pairs.clear()
+            return
+        self._learn(steps[best], self.gradient - gradients[best])
+        self.place = self.place + steps[best]
+        self.value, self.gradient = float(values[best]), gradients[best]
+        if (made := self._gaussian()) is not None:
+            self.gaussians.append(made)
+        is_small = gain < ENOUGH_GAIN + 1e-7 * abs(self.value)
+        self.num_small = self.num_small + 1 if is_small else 0
+        self.is_done = self.num_small == 2
+
+    def _learn(self, step: np.ndarray, change: np.ndarray) -> None:
+        """Adds a step with its change of the gradient, if the curvature along it is that of a maximum."""
+        curvature = step @ change
+        if not curvature > 1e-6 * np.linalg.norm(step) * np.linalg.norm(change):
+            return
+        self.pairs.append((step, change))
+        # The diagonal of a BFGS update (Zhang et al. 2022, Algorithm 3).
+        alpha = self.diagonal
+        a, c = change @ (alpha * change), step @ (step / alpha)
+        inverse = a / (curvature * alpha) + change**2 / curvature - a * step**2 / (curvature * c * alpha**2)
+        self.diagonal = 1 / np.maximum(inverse, 1e-12)
+
+    def _parts(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns β and γ of the inverse Hessian diag(α) + β γ βᵀ (Byrd, Nocedal & Schnabel 1994)."""
+        steps, changes = (np.stack(x, 1) for x in zip(*self.pairs, strict=True))
+        products = steps.T @ changes
+        upper = np.triu(products)
+        inverse = np.linalg.inv(upper)
+        scaled = self.diagonal[:, None] * changes
+        corner = inverse.T @ (np.diag(np.diag(products)) + changes.T @ scaled) @ inverse
+        middle = np.block([[np.zeros_like(inverse), -inverse], [-inverse.T, corner]])
+        return np.concatenate([scaled, steps], 1), middle
+
+    def _inverse_hessian_times(self, vector: np.ndarray) -> np.ndarray:
+        beta, gamma = self._parts()
+        return self.diagonal * vector + beta @ (gamma @ (beta.T @ vector))
+
+    def _gaussian(self) -> Gaussian | None:
+        if not self.pairs:
+            return None
+        beta, gamma = self._parts()
+        basis, triangle = np.linalg.qr(beta / np.sqrt(self.diagonal)[:, None])
+        try:
+            factor = np.linalg.cholesky(np.eye(len(triangle)) + triangle @ gamma @ triangle.T)
+        except np.linalg.LinAlgError:
+            return None
+        step = self.diagonal * self.gradient + beta @ (gamma @ (beta.T @ self.gradient))
+        return Gaussian(self.place + step, self.diagonal, basis, factor)
+
+
+def _climb(probe: Probe, paths: list[_Path]) -> None:
+    """Runs all paths to their ends."""
+    for path, value, gradient in zip(paths, *probe(np.stack([p.place for p in paths])), strict=True):
+        path.begin(value, gradient)
+    number = max(8, probe.size // len(paths))
+    for _ in range(MAX_ITERATIONS):
+        active = [path for path in paths if not path.is_done]
+        if not active:
+            return
+        steps = [path.trials(number) for path in active]
+        tried = np.concatenate([p.place + s for p, s in zip(active, steps, strict=True)])
+        values, gradients = probe(tried)
+        for i, path in enumerate(active):
+            part = slice(i * number, (i + 1) * number)
+            path.advance(steps[i], values[part], gradients[part])

@@ -1,0 +1,90 @@
+"""Evaluates a log density from the host: NumPy in, NumPy out, one program for any number of points."""
+
+from collections.abc import Callable, Iterator
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float
+
+from uivi._jax import one_blas_thread, seldom_jit
+from uivi._types import Key, Latent, Scalar
+from uivi.targets.model import AbstractModel
+
+NUM_TRIES = 100
+"""Number of random points that are tried as starting points."""
+
+LogDensity = Callable[[Latent], Scalar]
+
+
+class Probe:
+    """A log density with its gradient and Hessian at points that the host chooses, all in float64.
+
+    Args:
+        log_density: log density of one z.
+        size: number of points in one call of the program. Fewer are padded, more are split.
+    """
+
+    def __init__(self, log_density: LogDensity, size: int):
+        self._log_density, self.size = log_density, size
+
+    def __call__(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns log p, shape (S,), and its gradients, shape (S, D), at points of shape (S, D)."""
+        with one_blas_thread():
+            found = list(self._batches(points))
+        values, gradients = (np.concatenate(x).astype(np.float64) for x in zip(*found, strict=True))
+        return values, gradients
+
+    def _batches(self, points: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for first in range(0, len(points), self.size):
+            part = points[first : first + self.size]
+            padded = np.concatenate([part, np.repeat(part[:1], self.size - len(part), 0)])
+            values, gradients = _values_and_gradients(self._log_density, _as_jax(padded))
+            yield np.asarray(values)[: len(part)], np.asarray(gradients)[: len(part)]
+
+    def hessian(self, point: np.ndarray) -> np.ndarray:
+        """Returns the matrix of second derivatives at one point."""
+        return np.asarray(_hessian(self._log_density, _as_jax(point)), np.float64)
+
+
+def generator(key: Key) -> np.random.Generator:
+    """Returns NumPy's generator for the random numbers of the host."""
+    return np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
+
+
+def finite_points(key: Key, model: AbstractModel, probe: Probe, number: int) -> np.ndarray:
+    """Returns up to `number` random points near a model's centre with finite log density and gradient, flat.
+
+    Raises:
+        ValueError: if there is none in 100 tries.
+    """
+    centre = np.concatenate([np.ravel(value) for _, value in sorted(model.centre.items())])
+    noise = generator(key).uniform(-model.radius, model.radius, (NUM_TRIES, len(centre)))
+    found: list[np.ndarray] = []
+    for first in range(0, NUM_TRIES, probe.size):
+        points = centre + noise[first : first + probe.size]
+        values, gradients = probe(points)
+        found += list(points[np.isfinite(values) & np.all(np.isfinite(gradients), 1)])
+        if len(found) >= number:
+            break
+    if not found:
+        raise ValueError(
+            "expected a finite log density and gradient near the model's initial point in its unconstrained "
+            f"space, found none in {NUM_TRIES} tries: {model.why_not_finite()}"
+        )
+    return np.stack(found[:number])
+
+
+@seldom_jit
+def _values_and_gradients(
+    log_density: LogDensity, points: Float[Array, "S D"]
+) -> tuple[Float[Array, "S"], Float[Array, "S D"]]:
+    return jax.vmap(jax.value_and_grad(log_density))(points)
+
+
+@seldom_jit
+def _hessian(log_density: LogDensity, point: Latent) -> Float[Array, "D D"]:
+    return jax.hessian(log_density)(point)
+
+
+def _as_jax(points: np.ndarray) -> Array:
+    return jax.device_put(points.astype(jax.dtypes.canonicalize_dtype(np.float64)))
