@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 import uivi
 from uivi import _checks
+from uivi.bench.answer_figure import draw_answers
 from uivi.bench.cases import available_cases
 from uivi.bench.figure import draw_figure
 from uivi.bench.flat import compare
@@ -33,7 +34,7 @@ class Options:
 
     Attributes:
         precision: precision of matrix products inside updates; None for JAX's default.
-        quick: whether to leave out the largest sizes and shorten the race.
+        quick: whether to leave out the largest sizes and most answers, and to shorten the race.
         say: shows a line of progress.
     """
 
@@ -50,16 +51,17 @@ def run(
     quick: bool = False,
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
-    """Measures the parts and writes `bench.json` and `bench.png` below `out`.
+    """Measures the parts and writes `bench.json` and `bench.png` below `out`, and `answer.png` for answers.
 
-    All times are medians without compilation. Each row is written as soon as it is measured. Parts that are
-    already in `out` are kept if the device and the versions are the same.
+    All times are medians without compilation, except in the part `answer`: its seconds are those of a user's
+    first call, with compilation. Each row is written as soon as it is measured. Parts that are already in `out`
+    are kept if the device and the versions are the same.
 
     Args:
         out: directory for the files; it is created if necessary.
         precision: precision of matrix products inside updates; None for JAX's default.
         parts: names from `PARTS`; all if empty.
-        quick: whether to leave out the largest sizes and shorten the race.
+        quick: whether to leave out the largest sizes and most answers, and to shorten the race.
         say: shows a line of progress.
 
     Returns:
@@ -82,6 +84,8 @@ def run(
             found[name].append(row)
             archive.write_bytes(out / "bench.json", (json.dumps(found, indent=1) + "\n").encode())
     archive.write_bytes(out / "bench.png", draw_figure(found))
+    if found["answer"]:
+        archive.write_bytes(out / "answer.png", draw_answers(found["answer"]))
     return found
 
 
@@ -139,11 +143,20 @@ def _quality(options: Options) -> Rows:
         yield from race(name, jax.random.key(0), 15.0 if options.quick else 120.0)
 
 
+def _answer(options: Options) -> Rows:
+    # Imported here: `python -m uivi.bench.answer` imports this module, and must not find itself imported by it.
+    from uivi.bench import answer
+
+    options.say("from the call to the answer, each in a fresh process")
+    yield from answer.answers(quick=options.quick, say=options.say)
+
+
 PARTS: dict[str, Callable[[Options], Rows]] = {
     "updates": _updates,
     "flat": _flat,
     "lanes": _lanes,
     **{name: functools.partial(_sweep, name) for name in SWEEPS},
     "quality": _quality,
+    "answer": _answer,
 }
 """The parts of the benchmark by name. Each yields the rows of its table."""

@@ -6,6 +6,7 @@ from rich.console import Group
 from rich.table import Table
 
 HEADERS = {
+    "case": "case",
     "problem": "problem",
     "method": "method",
     "ms": "ms / update",
@@ -19,6 +20,8 @@ HEADERS = {
     "draws": "draws",
     "flat_ms": "flat ms",
     "library_ms": "library ms",
+    "uivi_seconds": "uivi, s",
+    "nuts_seconds": "NUTS, s",
     "ratio": "ratio",
     "dim": "dim",
     "chains": "chains",
@@ -26,6 +29,9 @@ HEADERS = {
     "chain_ms": "10 moves, ms",
     "kl": "KL below",
     "seconds": "seconds",
+    "uivi_distance": "uivi, distance",
+    "nuts_distance": "NUTS, distance",
+    "verdict": "verdict",
 }
 TITLES = {
     "updates": "Updates",
@@ -35,6 +41,7 @@ TITLES = {
     "chains": "Cost by number of chains",
     "width": "Cost by width of the hidden layers",
     "quality": "Time to quality, banana",
+    "answer": "From the call to the answer, compilation included",
 }
 
 

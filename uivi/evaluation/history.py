@@ -6,6 +6,9 @@ from typing import Any
 BOUND = "elbo_lower"
 """Column of the bound. The column `elbo_lower_stderr` holds its standard error."""
 
+SHORT = "short"
+"""Column of the looks that found the fit to fall short."""
+
 History = dict[str, list[Any]]
 
 
@@ -36,6 +39,12 @@ def recent_gain(history: History) -> tuple[float, str]:
         return 0.0, ""
     (before, stderr_before), (after, stderr_after) = known[-1 - len(known) // 5], known[-1]
     return after - before - 2 * math.hypot(stderr_before, stderr_after), "the last fifth"
+
+
+def is_short(history: History) -> bool:
+    """Returns whether the last look at the fit found that it falls short; see `findings.falls_short`."""
+    known = [value for value in history.get(SHORT, []) if value is not None]
+    return bool(known and known[-1])
 
 
 def total(history: History, name: str) -> float:

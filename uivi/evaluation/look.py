@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from uivi._jax import one_blas_thread, seldom_jit
-from uivi._types import Draw, Key, ReverseDraws
+from uivi._types import Draw, Key
 from uivi.estimators.base import AbstractEstimator
 from uivi.estimators.uivi import UIVI
 from uivi.evaluation.bounds import PAIRS_AT_ONCE, Evaluated, high_and_low, importance_weights, need_known
@@ -26,8 +26,12 @@ from uivi.targets.traced import traced
 
 BATCH = 1_024
 """Number of draws in one call of the program."""
-NUM_MIXING = 256
-"""Number of proposals of ε for each draw."""
+NUM_MIXING, FEW_MIXING = 256, 64
+"""Number of proposals of ε for each draw, and where z is large and a proposal costs more than an update's."""
+LARGE_DIM = 200
+"""Largest z that gets many proposals."""
+NUMBERS_AT_ONCE = 2**22
+"""Numbers z that are evaluated side by side. It bounds the memory, and they stay in the cache."""
 
 
 class Look(NamedTuple):
@@ -106,21 +110,42 @@ def look_batch(
     if not isinstance(family, SemiImplicit):
         log_q = jax.vmap(need_known(family).log_prob)(draws.z)
         return (draws.z, log_p, log_q, log_q), None
-    used, info = None, None
-    if sampler is not None:
-        keys = jax.random.split(reverse_key, BATCH)
-        used, info, _ = sampler.sample(keys, family, draws, None, state)
+    num_mixing = NUM_MIXING if family.dim <= LARGE_DIM else FEW_MIXING
+    at_once = min(PAIRS_AT_ONCE, NUMBERS_AT_ONCE // family.dim) // num_mixing
+    size = _divisor(BATCH, at_once)
 
-    def one(args: tuple[Key, Draw, ReverseDraws | None]):
-        key, draw, used = args
-        eps, fresh, own = importance_weights(key, family, draw, NUM_MIXING, proposal)
-        sides = high_and_low(jax.nn.logsumexp(fresh), own, NUM_MIXING)
-        return sides, None if used is None else compare(family, draw, used, eps, fresh, own)
+    def part(args: tuple[Array, Array, Draw]):
+        """Treats `size` draws side by side."""
+        reverse_keys, mixing_keys, draws = args
+        weigh = lambda key, draw: importance_weights(key, family, draw, num_mixing, proposal)
+        eps, fresh, own = jax.vmap(weigh)(mixing_keys, draws)
+        sides = jax.vmap(lambda f, o: high_and_low(jax.nn.logsumexp(f), o, num_mixing))(fresh, own)
+        if sampler is None:
+            return sides, None
+        used, info, _ = sampler.sample(reverse_keys, family, draws, None, state)
+        parts = jax.vmap(lambda *each: compare(family, *each))(draws, used, eps, fresh, own)
+        jumps = jax.vmap(lambda d, r: jump(family, d, r))(draws, used)
+        return sides, jnp.stack([jnp.sum(x) for x in (info.acceptance, info.moved, jumps, *parts)])
 
-    keys = jax.random.split(mixing_key, BATCH)
-    (high, low), parts = jax.lax.map(one, (keys, draws, used), batch_size=PAIRS_AT_ONCE // NUM_MIXING)
-    columns = (draws.z, log_p, high, low)
-    if used is None:
-        return columns, None
-    jumps = jax.vmap(lambda d, r: jump(family, d, r))(draws, used)
-    return columns, jnp.stack([jnp.sum(x) for x in (info.acceptance, info.moved, jumps, *parts)])
+    keys = (jax.random.split(reverse_key, BATCH), jax.random.split(mixing_key, BATCH))
+    pieces = jax.tree.map(lambda x: x.reshape(BATCH // size, size, *x.shape[1:]), (*keys, draws))
+    (high, low), sums = jax.lax.map(part, pieces)
+    columns = (draws.z, log_p, high.reshape(BATCH), low.reshape(BATCH))
+    return columns, None if sums is None else jnp.sum(sums, 0)
+
+
+def _divisor(number: int, most: int) -> int:
+    """Returns the largest power of two up to `most` that divides `number`: a remainder would be compiled too."""
+    size = 1
+    while size * 2 <= most and number % (size * 2) == 0:
+        size *= 2
+    return size
+
+
+def lowered_look(
+    key: Key, family: AbstractFamily, target: AbstractTarget, estimator: AbstractEstimator, est_state: PyTree
+) -> jax.stages.Lowered:
+    """Returns the program of `look` before compilation."""
+    return look_batch.compiled.lower(
+        key, np.int32(0), *_arguments(family, target, estimator, est_state)
+    ).lowered

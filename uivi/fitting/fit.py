@@ -1,11 +1,13 @@
 """`uivi.fit`: from a log density or a model to a posterior."""
 
+import functools
 import os
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import PyTree
 
@@ -13,17 +15,18 @@ from uivi import _checks, presets
 from uivi._types import Key, Status
 from uivi.estimators.base import AbstractEstimator
 from uivi.families.base import AbstractFamily
+from uivi.fitting.ahead import ahead
 from uivi.fitting.posterior import Posterior
-from uivi.fitting.prechecks import NUM_TRIES, check_target, check_trace
+from uivi.fitting.prechecks import check_structure, check_target, check_trace
 from uivi.fitting.problem import Problem, problem_of
-from uivi.fitting.starts.candidates import find_starts, make_probe
+from uivi.fitting.starts.candidates import find_starts
 from uivi.fitting.starts.comparison import pick_start
+from uivi.fitting.starts.search import Start
 from uivi.storage import descriptions
 from uivi.storage.checkpoints import Checkpoints
 from uivi.targets.base import AbstractSingleSiteTarget, AbstractTarget
 from uivi.targets.minibatched import Minibatched
 from uivi.targets.model import AbstractModelTarget
-from uivi.targets.probe import generator
 from uivi.targets.traced import TracedTarget, traced
 from uivi.training.driver import NUM_RECORDS, Driven, drive
 from uivi.training.monitors import AbstractMonitor, ElboMonitor
@@ -50,7 +53,7 @@ def fit(
     num_steps: int | Rounds | None = None,
     checkpoint: str | os.PathLike | None = None,
     check: bool = True,
-    progress: bool = True,
+    progress: bool | AbstractReporter = True,
 ) -> Posterior:
     """Fits q(z) to an unnormalised log density or to a model.
 
@@ -67,14 +70,15 @@ def fit(
         family: the variational family. By default it is `uivi.presets.default_family` on the location and scale
             of a rough Gaussian approximation. From 51 to 200 dimensions the fit compares two sets of axes for
             500 updates each and takes the better one.
-        estimator: `uivi.UIVI(...)`, `uivi.SIVI(...)`, `uivi.Explicit(...)`. By default UIVI with learned i-SIR.
+        estimator: `uivi.UIVI(...)`, `uivi.SIVI(...)`, `uivi.Explicit(...)`. By default UIVI with learned i-SIR,
+            with more proposals from round to round as long as the fit falls short.
         optimizer: any Optax optimiser. By default Adam, with a cosine decay over `num_steps` or over each
             round.
-        num_steps: number of updates. By default `Rounds()`: 2,000, 4,000, 8,000 and 16,000 updates, until a
-            round no longer raises the ELBO. An amortised family has no single ELBO to follow and gets 6,000.
+        num_steps: number of updates. By default `Rounds()`: 1,000, 2,000, up to 16,000 updates, until a round no
+            longer raises the ELBO. An amortised family has no single ELBO to follow and gets 6,000.
         checkpoint: a directory for checkpoints. The fit resumes from what it finds there.
         check: whether to judge the fit at the end. Otherwise `posterior.check()` does so on first use.
-        progress: whether to show a progress bar and, after a check, the verdict.
+        progress: whether to show a progress bar and, after a check, the verdict; or a reporter of your own.
 
     Returns:
         The posterior. Look at `posterior.check()` before you use it.
@@ -90,40 +94,62 @@ def fit(
     if num_steps is not None:
         Rounds.of(num_steps)
     _check_types(family, estimator, optimizer)
-    with reporter(show=progress) as shown:
+    with reporter(progress) as shown, ahead() as compiler:
         shown.phase("reading the model")
         keys = _keys(key)
         problem = problem_of(
             log_density, keys["problem"], dim=dim, init=init, model_args=model_args, model_kwargs=model_kwargs
         )
-        target, families = _families(keys, problem, family, shown)
-        estimator = presets.default_estimator(families[0]) if estimator is None else estimator
-        has_elbo = _has_elbo(families[0], target)
+        target = _as_fitted(problem)
+        is_searched = family is None and problem.has_start
+        first = (
+            _default_family(keys["family"], target.dim, is_searched=is_searched) if family is None else family
+        )
+        check_structure(keys["check"], target, first)
+        has_elbo = _has_elbo(first, target)
         if num_steps is None:
             num_steps = Rounds() if has_elbo else presets.DEFAULT_STEPS
-        method = Method(estimator, optimizer or presets.default_optimizer(num_steps))
-        states = [initial_state(keys["run"], method, family, target) for family in families]
+        estimators = (estimator,)
+        if estimator is None:
+            # Only rounds can find out that more effort is needed.
+            every = presets.default_estimators(first)
+            estimators = every if isinstance(num_steps, Rounds) else every[-1:]
+        optimizer, is_own = optimizer or presets.default_optimizer(num_steps), optimizer is not None
+        methods = [Method(estimator, optimizer) for estimator in estimators]
+        state = initial_state(keys["run"], methods[0], first, target)
+        compiler.begin(methods[0], state, has_elbo=has_elbo)
+        if is_searched:
+            shown.phase("searching for a start")
+            starts = find_starts(keys["start"], problem, target)
+            target = _anchored(target, starts[0])
+            families = [presets.default_family(keys["family"], target.dim, start=start) for start in starts]
+            states = [initial_state(keys["run"], methods[0], family, target) for family in families]
+        else:
+            check_target(keys["check"], target, first)
+            states = [state]
         checkpoints = None
         if checkpoint is not None:
-            schedule = repr(num_steps) if optimizer is None else "user"
+            schedule = "user" if is_own else repr(num_steps)
             bits = jax.random.key_data(key).tolist()
             given = problem.target
             fitted = given.identity() if isinstance(given, AbstractModelTarget) else given
-            config = [families[0], fitted, estimator, schedule, bits]
+            config = [states[0].family, fitted, *estimators, schedule, bits]
             checkpoints = Checkpoints(checkpoint, descriptions.fingerprint(config))
+        shown.phase("compiling")
+        compiler.wait()
         # A checkpoint holds the start that was picked, so a resumed fit does not compare again.
         is_new = checkpoints is None or checkpoints.newest() is None
-        state = pick_start(method, states, Rounds.of(num_steps), shown) if is_new else states[0]
-        shown.phase("compiling the updates")
+        state = pick_start(methods[0], states, Rounds.of(num_steps), shown) if is_new else states[0]
         driven = drive(
-            method,
+            methods,
             state,
             num_steps,
             reporter=shown,
             checkpoints=checkpoints,
-            monitors=default_monitors(families[0], target, num_steps),
+            monitors=default_monitors(first, target, num_steps),
+            prepare=functools.partial(compiler.finish, has_elbo=has_elbo),
         )
-        posterior = posteriors(driven, estimator, problem.example)[0]
+        posterior = posteriors(driven, problem.example)[0]
         if isinstance(target, TracedTarget):
             posterior.target = problem.target
             posterior.is_model = isinstance(problem.target, AbstractModelTarget)
@@ -131,52 +157,51 @@ def fit(
         if check and has_elbo and posterior.status is not Status.INTERRUPTED:
             shown.phase("checking")
             found = posterior.check()
-    if progress and found is not None:
+    if progress is True and found is not None:
         print_verdict(found)
     return posterior
 
 
-def _families(
-    keys: dict[str, Key], problem: Problem, family: AbstractFamily | None, shown: AbstractReporter
-) -> tuple[AbstractTarget, list[AbstractFamily]]:
-    """Returns the target as the fit sees it, and the families from which the fit may start."""
-    target, probe, draws = problem.target, None, None
+def _as_fitted(problem: Problem) -> AbstractTarget:
+    """Returns the target as the fit sees it: traced, if it is one density for all updates."""
+    target = problem.target
     if isinstance(target, AbstractSingleSiteTarget):
         check_trace(target.log_density, target.dim)
-        target = traced(target)
-        assert isinstance(target, AbstractSingleSiteTarget)
-        probe = make_probe(target)
-    if family is not None:
-        families = [family]
-    elif probe is None or not problem.has_start:
-        families: list[AbstractFamily] = [presets.default_family(keys["family"], target.dim)]
-    else:
-        shown.phase("searching for a start")
-        starts = find_starts(keys["start"], problem, target, probe)
-        families = [presets.default_family(keys["family"], target.dim, start=start) for start in starts]
-        # The first q is close to the Gaussian of its start, whose draws need no program.
-        draws = starts[0].from_normal(generator(keys["check"]).standard_normal((NUM_TRIES, target.dim)))
-        if isinstance(target, Minibatched):
-            target = target.anchored(jnp.asarray(starts[0].loc, jnp.result_type(float)))
-    check_target(keys["check"], target, families[0], probe=probe, draws=draws)
-    return target, families
+    return traced(target)
+
+
+def _default_family(key: Key, dim: int, *, is_searched: bool) -> AbstractFamily:
+    """Returns the default family, on a unit scale if its start is still searched for."""
+    if not is_searched:
+        return presets.default_family(key, dim)
+    is_full = dim <= presets.FULL_COVARIANCE_UP_TO
+    return presets.default_family(
+        key, dim, start=Start(np.zeros(dim), np.eye(dim) if is_full else np.ones(dim))
+    )
+
+
+def _anchored(target: AbstractTarget, start: Start) -> AbstractTarget:
+    """Returns a minibatched target with its control variate at the start, and any other target as it is."""
+    if not isinstance(target, Minibatched):
+        return target
+    return target.anchored(jnp.asarray(start.loc, jnp.result_type(float)))
 
 
 def default_monitors(
     family: AbstractFamily, target: AbstractTarget, num_steps: int | Rounds
 ) -> tuple[AbstractMonitor, ...]:
-    """Returns a monitor of the lower bound, due 20 times or every quarter of the first round.
+    """Returns a monitor of the lower bound, due 20 times or as often as the first round is long.
 
     An amortised family has no single ELBO and gets no monitor.
     """
     if not _has_elbo(family, target):
         return ()
     if isinstance(num_steps, Rounds):
-        return (ElboMonitor(max(1, num_steps.first // 4)),)
+        return (ElboMonitor(num_steps.first),)
     return (ElboMonitor(max(1, num_steps // NUM_RECORDS) * max(1, NUM_RECORDS // NUM_BOUNDS)),)
 
 
-def posteriors(driven: Driven, estimator: AbstractEstimator, example: PyTree) -> list[Posterior]:
+def posteriors(driven: Driven, example: PyTree) -> list[Posterior]:
     """Returns one posterior for each fit of a run, stacked or not."""
     states = unstack_states(driven.chosen)
     is_stacked = bool(driven.state.step.ndim)
@@ -195,7 +220,7 @@ def posteriors(driven: Driven, estimator: AbstractEstimator, example: PyTree) ->
             history=history_of(index),
             seconds=driven.seconds / len(states),
             target=state.target,
-            estimator=estimator,
+            estimator=driven.method.estimator,
             est_state=state.est_state,
             is_model=isinstance(state.target, AbstractModelTarget),
         )

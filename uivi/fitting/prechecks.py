@@ -12,39 +12,22 @@ from uivi._jax import seldom_jit
 from uivi._types import Context, Key, Latent, Scalar
 from uivi.families.base import AbstractFamily
 from uivi.families.sampling import sample_batch
-from uivi.targets.base import AbstractGlobalTarget, AbstractTarget
+from uivi.targets.base import AbstractTarget
 from uivi.targets.model import AbstractModelTarget
 from uivi.targets.probe import Probe
 
 NUM_TRIES = 32
 
 
-def check_target(
-    key: Key,
-    target: AbstractTarget,
-    family: AbstractFamily,
-    *,
-    probe: Probe | None = None,
-    draws: Float[np.ndarray, "S D"] | None = None,
-) -> None:
+def check_target(key: Key, target: AbstractTarget, family: AbstractFamily) -> None:
     """Traces, evaluates and differentiates the log density at a few draws of the first q.
-
-    Args:
-        key: random key.
-        target: the target.
-        family: the family at its start.
-        probe: evaluates a target that has one log density for all updates, if the caller has one.
-        draws: draws of the first q, if the caller has some.
 
     Raises:
         ValueError: if any of it fails; the message says what was expected, what came and what to do.
     """
     log_density, context = check_structure(key, target, family)
-    if probe is None or not isinstance(target, AbstractGlobalTarget):
-        probe = Probe(log_density, NUM_TRIES)
-    if draws is None:
-        draws = np.asarray(sample_batch(key, family, 0, context).z, np.float64)[:NUM_TRIES]
-    check_numbers(log_density, probe, draws)
+    draws = np.asarray(sample_batch(key, family, 0, context).z, np.float64)[:NUM_TRIES]
+    check_numbers(log_density, Probe(log_density, NUM_TRIES), draws)
 
 
 def check_structure(

@@ -206,7 +206,7 @@ def _fit(
     del states  # the stacked copy replaces them; keeping both would hold the data twice
     label = f"{plan.name} {plan.preset}-{plan.method}"
     monitors = [task.monitors(plan.num_steps, recipe) for task in tasks]
-    with reporter(show=progress, label=label) as shown:
+    with reporter(progress, label=label) as shown:
         driven = drive(
             method,
             state,
@@ -216,7 +216,7 @@ def _fit(
             monitors=[list(lanes) for lanes in zip(*[m for m in monitors for _ in plan.seeds], strict=True)],
             keep_best=recipe.keep_best,
         )
-    return posteriors(driven, recipe.estimator, np.zeros(dim, np.float32)), driven.seconds
+    return posteriors(driven, np.zeros(dim, np.float32)), driven.seconds
 
 
 @functools.cache

@@ -32,6 +32,8 @@ from uivi.training.rounds import Rounds
 DEFAULT_STEPS = 6_000
 DEFAULT_RATE = 4e-3
 FULL_COVARIANCE_UP_TO = 200
+EFFORTS = ((24, 1), (48, 2), (100, 2))
+"""Proposals in a round of i-SIR and number of rounds, from the least effort to the most."""
 
 
 def default_family(
@@ -67,14 +69,19 @@ def _conditional(key: Key, dim: int, noise_dim: int) -> AbstractConditional:
     return (Affine if dim <= FULL_COVARIANCE_UP_TO else Warped).create(conditional)
 
 
-def default_estimator(family: AbstractFamily) -> AbstractEstimator:
+def default_estimators(family: AbstractFamily) -> tuple[AbstractEstimator, ...]:
     """Returns UIVI with learned i-SIR for semi-implicit families, sticking the landing for explicit ones.
 
-    Where evaluations are cheap, a round has 100 proposals; see `default_uivi`.
+    UIVI comes with few proposals, more, and many. A fit begins with few; see `uivi.training.Rounds`.
     """
     if isinstance(family, AbstractExplicit):
-        return StickingTheLanding()
-    return default_uivi(100 if family.dim <= FULL_COVARIANCE_UP_TO else 50)
+        return (StickingTheLanding(),)
+    return tuple(default_uivi(*effort) for effort in EFFORTS)
+
+
+def default_estimator(family: AbstractFamily) -> AbstractEstimator:
+    """Returns the one of `default_estimators` for a fit that cannot choose: the one with many proposals."""
+    return default_estimators(family)[-1]
 
 
 @functools.cache
@@ -110,15 +117,15 @@ def paper_optimizer(num_steps: int) -> optax.GradientTransformation:
     return paper_rmsprop()
 
 
-def default_uivi(num_proposals: int = 100) -> UIVI:
-    """Returns UIVI with S = 64 and two rounds of i-SIR that count the start by its squared weight.
+def default_uivi(num_proposals: int = 100, num_rounds: int = 2) -> UIVI:
+    """Returns UIVI with S = 64 and rounds of i-SIR that count the start by its squared weight.
 
     The weight that the start keeps biases the entropy's gradient and makes q too narrow. Hence the proposals
     are many and slightly widened, and nine of ten are learned: in many dimensions the reverse conditional is
     narrow compared with q(ε).
     """
     proposal = Learned(prior_share=0.1, inflation=1.2)
-    return UIVI(num_draws=64, sampler=ISIR(num_proposals, proposal=proposal, start_power=2.0))
+    return UIVI(num_draws=64, sampler=ISIR(num_proposals, num_rounds, proposal, start_power=2.0))
 
 
 def default_sivi() -> SIVI:

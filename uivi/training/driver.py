@@ -8,7 +8,7 @@ import dataclasses
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -54,6 +54,7 @@ class Driven:
 
     Attributes:
         state: the last state.
+        method: the method of the last update.
         status: one status for each fit.
         history: columns of equal length. A stacked run has a list in each row.
         seconds: time spent in updates, including compilation but not evaluation.
@@ -61,6 +62,7 @@ class Driven:
     """
 
     state: FitState
+    method: Method
     status: list[Status]
     history: dict[str, list[Any]]
     seconds: float
@@ -81,7 +83,7 @@ class Driven:
 
 
 def drive(
-    method: Method,
+    methods: Method | Sequence[Method],
     state: FitState,
     num_steps: int | Rounds,
     *,
@@ -89,6 +91,7 @@ def drive(
     checkpoints: Checkpoints | None = None,
     monitors: Sequence[AbstractMonitor | Sequence[AbstractMonitor]] = (),
     keep_best: str | None = None,
+    prepare: Callable[[Method, FitState], None] = lambda method, state: None,
 ) -> Driven:
     """Updates `state` until `num_steps` are done, resuming from a checkpoint if there is one.
 
@@ -97,22 +100,26 @@ def drive(
     with an uninterrupted one.
 
     Args:
-        method: estimator and optimiser.
+        methods: estimator and optimiser; or several of one state structure, from the cheapest to the most
+            thorough. A fit of several rounds goes on to the next one after a round at whose end it falls short.
         state: state of one fit, or of several stacked fits.
         num_steps: number of updates, or rounds of them (for a single fit) that end by a monitor's column.
         reporter: hears of every chunk.
         checkpoints: where to save, or None.
         monitors: see `AbstractMonitor`. In place of a monitor, a list of the same kind has one for each fit.
         keep_best: a monitor's column. The final state of each fit is the one with the largest value.
+        prepare: called before the first update of another method.
     """
-    run = Driven(state, [Status.RUNNING] * state.step.size, {}, 0.0)
+    methods = [methods] if isinstance(methods, Method) else list(methods)
+    run = Driven(state, methods[0], [Status.RUNNING] * state.step.size, {}, 0.0)
     if keep_best:
         run.best = Best(copied(split_data(state)[0]), [-math.inf] * state.step.size)
     lanes = [list(m) if isinstance(m, Sequence) else [m] * state.step.size for m in monitors]
     with checkpoints.locked() if checkpoints else contextlib.nullcontext(), deferred_interrupts() as stop:
         if checkpoints:
             _restore(run, checkpoints)
-        _Driver(run, method, Rounds.of(num_steps), reporter, checkpoints, lanes, keep_best, stop).until_done()
+        rounds = Rounds.of(num_steps)
+        _Driver(run, methods, rounds, reporter, checkpoints, lanes, keep_best, prepare, stop).until_done()
     return run
 
 
@@ -121,27 +128,29 @@ class _Driver:
     """Runs one chunk after another. Everything it changes is in `run`."""
 
     run: Driven
-    method: Method
+    methods: list[Method]
     rounds: Rounds
     reporter: AbstractReporter
     checkpoints: Checkpoints | None
     monitors: Monitors
     keep_best: str | None
+    prepare: Callable[[Method, FitState], None]
     stop: threading.Event
 
     def until_done(self) -> None:
         """Updates until the rounds are over, every fit has failed, or Ctrl-C was pressed."""
         run, saved_at = self.run, time.monotonic()
         chunk = _chunk(self.rounds.most, self.monitors)
-        is_over = self.rounds.is_over(run.history)
+        is_over = self._is_over()
         words = ""
         while not is_over:
             number = self.rounds.round(run.step + 1)
+            effort = self._choose_method()
             size = min(chunk - run.step % chunk, self.rounds.ends[number] - run.step)
             row, info, rate = self._update(size)
             seen = self._look(row["step"])
-            _record(run.history, {"step": row.pop("step"), "round": number, **row, **seen})
-            is_over = self.rounds.is_over(run.history)
+            _record(run.history, {"step": row.pop("step"), "round": number, "effort": effort, **row, **seen})
+            is_over = self._is_over()
             self._check_column(is_over=is_over)
             words = _in_words(seen) or words
             self.reporter.update(run.step, self.rounds.ends[number], rate, words)
@@ -157,11 +166,26 @@ class _Driver:
             if finished:
                 return
 
+    def _is_over(self) -> bool:
+        history = self.run.history
+        effort = self.rounds.effort(history, len(self.methods))
+        return self.rounds.is_over(history, can_raise=effort < len(self.methods))
+
+    def _choose_method(self) -> int:
+        """Takes the method of the next chunk; returns its number."""
+        run = self.run
+        effort = self.rounds.effort(run.history, len(self.methods) - 1)
+        if self.methods[effort] is not run.method:
+            run.method = self.methods[effort]
+            self.reporter.phase("compiling")
+            self.prepare(run.method, run.state)
+        return effort
+
     def _update(self, size: int) -> tuple[dict[str, Any], ChunkInfo, float]:
         """Runs one chunk; returns its row of the history, what its updates tell, and the rate."""
         run = self.run
         began = time.monotonic()
-        run.state, info = run_updates(self.method, run.state, size)
+        run.state, info = run_updates(run.method, run.state, size)
         elapsed = time.monotonic() - began
         run.seconds += elapsed
         means = info.mean._asdict()
@@ -178,7 +202,7 @@ class _Driver:
         seen = {}
         for lanes in due:
             pairs = zip(lanes, fits, strict=True)
-            values = [{k: float(v) for k, v in monitor(self.method, fit).items()} for monitor, fit in pairs]
+            values = [{k: float(v) for k, v in monitor(self.run.method, fit).items()} for monitor, fit in pairs]
             for name in values[0]:
                 column = [v[name] for v in values]
                 seen[name] = column if state.step.ndim else column[0]

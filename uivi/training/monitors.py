@@ -1,13 +1,16 @@
 """Values recorded while a fit runs, besides those that every update reports."""
 
 import abc
+import math
 from collections.abc import Mapping
 
 import equinox as eqx
 import jax
 from jaxtyping import Array
 
-from uivi.evaluation import bounds
+from uivi.evaluation import bounds, importance
+from uivi.evaluation.findings import falls_short
+from uivi.evaluation.history import SHORT
 from uivi.evaluation.look import BATCH, look
 from uivi.training.update import FitState, Method
 
@@ -34,17 +37,26 @@ class AbstractMonitor(eqx.Module):
 
 
 class ElboMonitor(AbstractMonitor):
-    """A lower bound of the ELBO, and how well the reverse sampler mixes."""
+    """A lower bound of the ELBO, and whether the fit falls short."""
 
     every: int = eqx.field(static=True)
     num_draws: int = eqx.field(static=True, default=BATCH)
 
     def __call__(self, method: Method, state: FitState) -> dict[str, float]:
-        """Returns the bound with its standard error, its distance from the upper side, and the recovered share."""
+        """Returns the bound with its standard error, and what decides whether the fit needs more effort."""
         fit = (state.family, state.target, method.estimator, state.est_state)
         # Negative numbers: the fit itself draws with fold_in(key, t) for t from 0.
         first = -MOST_BATCHES * (1 + int(state.step))
         found = look(state.key, *fit, num_draws=self.num_draws, first=first)
         lower, upper = bounds.bracket(found.evaluated)
-        seen = {"elbo_lower": lower.mean, "elbo_lower_stderr": lower.stderr, "bracket": upper.mean - lower.mean}
-        return seen if found.mixing is None else seen | {"recovered": found.mixing.recovered}
+        log_weights = found.evaluated.log_p - found.evaluated.log_q_high
+        gaps = importance.moment_gaps(found.evaluated.z, log_weights)
+        pareto_k = importance.pareto_k(log_weights)
+        return {
+            "elbo_lower": lower.mean,
+            "elbo_lower_stderr": lower.stderr,
+            "bracket": upper.mean - lower.mean,
+            "recovered": math.nan if found.mixing is None else found.mixing.recovered,
+            "pareto_k": pareto_k,
+            SHORT: float(falls_short(found.mixing, pareto_k, gaps)),
+        }

@@ -50,8 +50,11 @@ class Bar(AbstractReporter):
 
 
 @contextlib.contextmanager
-def reporter(*, show: bool, label: str = "fitting") -> Iterator[AbstractReporter]:
-    """Shows a bar on standard error while the context lasts, or nothing."""
+def reporter(show: bool | AbstractReporter, *, label: str = "fitting") -> Iterator[AbstractReporter]:
+    """Shows a bar on standard error while the context lasts, or nothing; a given reporter comes back as it is."""
+    if not isinstance(show, bool):
+        yield show
+        return
     if not show:
         yield Silent()
         return

@@ -8,7 +8,7 @@ import optax
 from jaxtyping import Array
 
 from uivi import _checks
-from uivi.evaluation.history import History, gain_of_last_round
+from uivi.evaluation.history import History, gain_of_last_round, is_short
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,11 +22,13 @@ class Rounds:
         first: number of updates in the first round.
         number: largest number of rounds.
         gain: nats that a round must gain, beyond one standard error, for another to follow.
+        good_gain: the same for a fit that does not fall short. By default as much as a good verdict allows.
     """
 
-    first: int = 2_000
-    number: int = 4
+    first: int = 1_000
+    number: int = 5
     gain: float = 0.03
+    good_gain: float = 0.1
 
     def __post_init__(self):
         """Checks the numbers."""
@@ -66,8 +68,31 @@ class Rounds:
 
         return schedule
 
-    def is_over(self, history: History) -> bool:
-        """Returns whether the fit ends here: after the last round, or after one that gained too little."""
+    def is_over(self, history: History, *, can_raise: bool = False) -> bool:
+        """Returns whether the fit ends here: after the last round, or after one that gained too little.
+
+        Args:
+            history: columns recorded so far.
+            can_raise: whether the fit can go on with more effort if it falls short.
+        """
         done = history["step"][-1] if history else 0
+        if done >= self.most:
+            return True
         found = gain_of_last_round(history) if done in self.ends else None
-        return done >= self.most or (found is not None and not found[0] > self.gain + found[1])
+        if found is None:
+            return False
+        if not is_short(history):
+            return not found[0] > self.good_gain + found[1]
+        return not (can_raise or found[0] > self.gain + found[1])
+
+    def effort(self, history: History, most: int) -> int:
+        """Returns the effort of the next update: one more after each round at whose end the fit falls short.
+
+        Args:
+            history: columns recorded so far. Nothing else decides, so a resumed fit makes the same choices.
+            most: largest effort.
+        """
+        if not history.get("effort"):
+            return 0
+        is_end = history["step"][-1] in self.ends
+        return min(history["effort"][-1] + (is_end and is_short(history)), most)

@@ -175,7 +175,9 @@ class NetGaussian(AbstractNetConditional, AbstractMappingConditional):
     ) -> Latent:
         """Averages (μ(ε) - z)/σ(ε)², the gradient of the log density."""
         loc, log_scale = jax.vmap(lambda e: self.parameters(e, context))(eps)
-        return weighted_sum(weights, (loc - z[None]) * jnp.exp(-2 * log_scale))
+        # As in the log density, so that XLA computes it once for both.
+        inverse = jnp.exp(-log_scale)
+        return weights @ (inverse * (inverse * (loc - z[None])))
 
 
 class Laplace(AbstractGlobalScale, AbstractAutodiffConditional):

@@ -19,8 +19,8 @@ MOST_TRIED = 500
 def pick_start(
     method: Method, states: Sequence[FitState], rounds: Rounds, reporter: AbstractReporter
 ) -> FitState:
-    """Returns the state that is ahead after `MOST_TRIED` updates, or after a quarter of the first round."""
-    num_steps = min(MOST_TRIED, rounds.first // 4)
+    """Returns the state that is ahead after `MOST_TRIED` updates, or after half of the first round."""
+    num_steps = min(MOST_TRIED, rounds.first // 2)
     if len(states) == 1 or not num_steps:
         return states[0]
     reporter.phase("comparing starts")
