@@ -186,7 +186,7 @@ def test_a_child_that_never_ends_is_a_failure(monkeypatch):
         raise subprocess.TimeoutExpired(command, options["timeout"])
 
     monkeypatch.setattr(subprocess, "run", late)
-    with pytest.raises(answer.ChildError, match="no answer within 3,600 seconds"):
+    with pytest.raises(answer.ChildError, match="no answer within 1,800 seconds"):
         answer.run_child("student", "nuts", 0)
 
 
@@ -247,7 +247,7 @@ def test_a_child_that_fails_loses_no_other_row(monkeypatch, tmp_path):
     for words in (
         "From the call to the answer",
         "uivi, s",
-        "NUTS, distance",
+        "NUTS, dist.",
         "schools_noncentred",
         "good",
         "–",

@@ -192,4 +192,4 @@ class WithoutDensity(eqx.Module):
 
 def test_families_without_density_are_refused():
     with pytest.raises(TypeError, match="expected a family with a density or a SemiImplicit"):
-        bounds._need_known.__wrapped__(WithoutDensity())
+        bounds.need_known.__wrapped__(WithoutDensity())

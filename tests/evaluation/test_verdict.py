@@ -65,13 +65,13 @@ def test_k_hat_sees_a_q_that_is_too_narrow_and_not_one_that_is_too_wide():
 @pytest.mark.parametrize(("scale", "expected", "sizes"), [(0.99, Verdict.GOOD, 1), (0.92, Verdict.BAD, 5)])
 def test_moments_in_doubt_are_looked_at_twice(scale, expected, sizes, monkeypatch):
     """The second look takes more draws. A standard deviation that is 8 % too small is then beyond chance."""
-    asked, evaluate = [], verdict.bounds.evaluate
+    asked, look = [], verdict.look
 
-    def counted(key, family, target, num_draws, *rest):
+    def counted(*args, num_draws, **kwargs):
         asked.append(num_draws)
-        return evaluate(key, family, target, num_draws, *rest)
+        return look(*args, num_draws=num_draws, **kwargs)
 
-    monkeypatch.setattr(verdict.bounds, "evaluate", counted)
+    monkeypatch.setattr(verdict, "look", counted)
     target = Density(lambda z: -0.5 * z @ z, 2)
     found = judge(uivi.estimators.Explicit(), uivi.families.ExplicitGaussian.create(2, scale), target)
     assert sum(asked) == sizes * verdict.NUM_DRAWS

@@ -205,7 +205,7 @@ def test_progress_goes_to_standard_error(capsys):
     fit(progress=True, check=True, num_steps=3)
     out, err = capsys.readouterr()
     assert out == ""
-    assert "fitting" in err
+    assert "done" in err
     assert "3/3" in err
     assert "verdict: " in err
     fit(num_steps=3)

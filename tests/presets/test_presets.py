@@ -43,11 +43,14 @@ def test_noise_and_latent_are_tied_at_the_start(getkey):
 
 def test_default_estimators(getkey):
     assert isinstance(presets.default_estimator(uivi.ExplicitGaussian.create(2)), uivi.StickingTheLanding)
-    for dim, num_proposals in ((2, 100), (200, 100), (201, 50)):
+    for dim, num_proposals in ((2, 100), (200, 100), (201, 48)):
         estimator = presets.default_estimator(presets.default_family(getkey(), dim))
         assert isinstance(estimator, uivi.UIVI)
         assert isinstance(estimator.sampler, uivi.ISIR)
         assert estimator.sampler.num_proposals == num_proposals
+        every = presets.default_estimators(presets.default_family(getkey(), dim))
+        assert every[0].sampler.num_proposals == 24
+        assert every[-1] == estimator
 
 
 def test_the_papers_constants(getkey):

@@ -44,12 +44,15 @@ class AbstractUnobserved(AbstractModel):
     """A vector and a number without transforms or observations."""
 
     example = {"a": jnp.zeros(1), "b": jnp.zeros(())}
+    centre = {"a": np.zeros(1), "b": np.zeros(())}
+    radius = 1.0
+    source = "test"
 
     def constrain(self, unconstrained):
         return unconstrained
 
-    def start(self, key):
-        return self.example
+    def why_not_finite(self):
+        return "it is always finite"
 
     def log_likelihood(self, draws):
         return {}

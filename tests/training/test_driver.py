@@ -5,6 +5,7 @@ import re
 import signal
 import sys
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +18,7 @@ from uivi import _types
 from uivi.fitting.fit import default_monitors
 from uivi.storage.checkpoints import Checkpoints
 from uivi.targets import Density
+from uivi.targets.traced import traced
 from uivi.training import driver
 from uivi.training.progress import AbstractReporter, Silent
 from uivi.training.update import Method, initial_state, run_updates, stack_states
@@ -49,6 +51,9 @@ class Interrupter(AbstractReporter):
     def __init__(self, step, times=1):
         self.step, self.times, self.told = step, times, []
 
+    def phase(self, name):
+        del name
+
     def update(self, step, total, rate, bound):
         self.told.append((step, rate, bound))
         if step == self.step:
@@ -62,11 +67,16 @@ def test_history_has_full_columns():
     columns = {
         "step",
         "round",
+        "effort",
         *uivi.estimators.Info._fields,
         "skipped",
         "seconds",
         "elbo_lower",
         "elbo_lower_stderr",
+        "bracket",
+        "recovered",
+        "pareto_k",
+        "short",
     }
     assert driven.history.keys() == columns
     assert {len(c) for c in driven.history.values()} == {50}
@@ -79,7 +89,14 @@ def test_history_has_full_columns():
 def test_without_monitors_there_is_no_bound():
     reporter = Interrupter(None)
     driven = run(make_state(), 3, reporter=reporter)
-    assert driven.history.keys() == {"step", "round", *uivi.estimators.Info._fields, "skipped", "seconds"}
+    assert driven.history.keys() == {
+        "step",
+        "round",
+        "effort",
+        *uivi.estimators.Info._fields,
+        "skipped",
+        "seconds",
+    }
     assert {bound for *_, bound in reporter.told} == {""}
     assert driven.best is None
     assert driven.chosen is driven.state
@@ -112,6 +129,8 @@ def test_one_trace_serves_all_chunks():
         return log_density(z)
 
     state = make_state(density=counted)
+    # As in a fit: a target that is not traced is traced anew at every look, in case it has changed.
+    state = eqx.tree_at(lambda s: s.target, state, traced(state.target))
     state = monitored(state, 10).state
     first = len(traces)
     state = monitored(state, 60).state

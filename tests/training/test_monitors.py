@@ -14,7 +14,7 @@ import pytest
 import uivi
 from tests.tiny import log_density
 from uivi import _types
-from uivi.evaluation import bounds
+from uivi.evaluation.look import look
 from uivi.fitting.fit import default_monitors, posteriors
 from uivi.storage.checkpoints import Checkpoints
 from uivi.targets import Density
@@ -85,7 +85,7 @@ def test_monitors_look_when_due_and_at_the_end():
 
 
 def test_monitors_do_not_change_the_fit():
-    plain, watched = run(make_state(), 20), run(make_state(), 20, monitors=(Peak(3, 0), ElboMonitor(5, 16)))
+    plain, watched = run(make_state(), 20), run(make_state(), 20, monitors=(Peak(3, 0), ElboMonitor(5)))
     np.testing.assert_array_equal(encoder(plain.state), encoder(watched.state))
     assert plain.history["log_joint"] == watched.history["log_joint"]
 
@@ -125,7 +125,7 @@ def test_stacked_fits_are_looked_at_one_by_one():
     for lane, state in enumerate(unstack_states(driven.state)):
         np.testing.assert_array_equal(own[lane].seen[-1][1], encoder(state))
         np.testing.assert_array_equal(common.seen[lane][1], encoder(state))
-    second = posteriors(driven, PLAIN.estimator, jnp.zeros(2))[1]
+    second = posteriors(driven, jnp.zeros(2))[1]
     assert present(second.history["height"]) == {5: -95.0, 10: -90.0}
 
 
@@ -143,7 +143,7 @@ def test_the_best_state_is_kept():
     assert driven.state.step == 30
     np.testing.assert_array_equal(encoder(driven.chosen), encoder_after(12))
     np.testing.assert_array_equal(encoder(driven.state), encoder_after(30))
-    posterior = posteriors(driven, PLAIN.estimator, jnp.zeros(2))[0]
+    posterior = posteriors(driven, jnp.zeros(2))[0]
     np.testing.assert_array_equal(posterior.family.encoder, encoder(driven.chosen))
 
 
@@ -207,6 +207,9 @@ class Interrupter(AbstractReporter):
     def __init__(self, step):
         self.step = step
 
+    def phase(self, name):
+        del name
+
     def update(self, step, total, rate, bound):
         if step == self.step:
             os.kill(os.getpid(), signal.SIGINT)
@@ -269,12 +272,13 @@ def test_without_an_average_the_state_is_itself():
 
 def test_the_elbo_monitor_is_the_bound_and_repeats_itself():
     state, _ = run_updates(PLAIN, make_state(), 3)
-    monitor = ElboMonitor(5, 64, 8)
+    monitor = ElboMonitor(5)
     seen = monitor(PLAIN, state)
-    evaluated = bounds.evaluate(monitor.key(state), state.family, state.target, 64, 8)
-    terms = np.asarray(evaluated.log_p - evaluated.log_q_high)
+    fit = (state.family, state.target, PLAIN.estimator, state.est_state)
+    evaluated = look(state.key, *fit, first=-16 * 4).evaluated
+    terms = evaluated.log_p - evaluated.log_q_high
     np.testing.assert_allclose(seen["elbo_lower"], terms.mean(), rtol=1e-5)
-    np.testing.assert_allclose(seen["elbo_lower_stderr"], terms.std() / 8, rtol=1e-4)
+    np.testing.assert_allclose(seen["elbo_lower_stderr"], terms.std() / 32, rtol=1e-3)
     assert monitor(PLAIN, state)["elbo_lower"] == seen["elbo_lower"]
     later = eqx.tree_at(lambda s: s.step, state, state.step + 1)
     assert monitor(PLAIN, later)["elbo_lower"] != seen["elbo_lower"]

@@ -13,7 +13,7 @@ from uivi import presets
 from uivi.evaluation.history import gain_of_last_round, recent_gain
 from uivi.training.rounds import Rounds
 
-SHORT = Rounds(10, 3)
+SHORT = Rounds(10, 3, good_gain=0.03)
 
 
 def history(*bounds, rounds=SHORT, stderr=0.01):
@@ -27,7 +27,7 @@ def history(*bounds, rounds=SHORT, stderr=0.01):
 
 
 def test_every_round_is_twice_as_long_as_the_one_before():
-    assert Rounds().ends == (2_000, 6_000, 14_000, 30_000)
+    assert Rounds().ends == (1_000, 3_000, 7_000, 15_000, 31_000)
     assert [SHORT.round(update) for update in (1, 10, 11, 30, 31, 70)] == [0, 0, 1, 1, 2, 2]
 
 
@@ -60,6 +60,26 @@ def test_a_gain_must_exceed_its_standard_error():
     assert SHORT.is_over(history(-3.0, -2.9, stderr=0.1))
 
 
+def test_a_fit_that_falls_short_goes_on_if_it_can_do_more():
+    """More effort comes at the end of a round only, and the history alone decides."""
+    short = history(-3.0, -3.1) | {"short": [None, 1.0, None, 1.0], "effort": [0, 0, 0, 0]}
+    fine = short | {"short": [None, 1.0, None, 0.0]}
+    assert SHORT.is_over(short)
+    assert not SHORT.is_over(short, can_raise=True)
+    assert SHORT.is_over(fine, can_raise=True)
+    assert [SHORT.effort(h, 2) for h in ({}, short, fine)] == [0, 1, 0]
+    assert SHORT.effort(short | {"effort": [0, 0, 1, 2]}, 2) == 2
+    inside = {name: column[:-1] for name, column in short.items()}
+    assert SHORT.effort(inside, 2) == 0
+
+
+def test_a_good_fit_may_end_with_a_larger_gain():
+    rounds = Rounds(10, 3)
+    good = history(-3.0, -2.95)
+    assert rounds.is_over(good)
+    assert not rounds.is_over(good | {"short": [1.0] * 4})
+
+
 def test_a_fit_does_not_end_inside_a_round():
     unfinished = {name: column[:-1] for name, column in history(-3.0, -3.1).items()}
     assert gain_of_last_round(unfinished) is not None
@@ -68,7 +88,10 @@ def test_a_fit_does_not_end_inside_a_round():
 
 def test_a_fit_that_does_not_gain_ends_with_its_second_round(tmp_path):
     """And goes on from a checkpoint to the same end; without a gain being possible: q is exact."""
-    settings = explicit_settings() | {"num_steps": Rounds(8, 4, gain=1e3), "checkpoint": tmp_path}
+    settings = explicit_settings() | {
+        "num_steps": Rounds(8, 4, gain=1e3, good_gain=1e3),
+        "checkpoint": tmp_path,
+    }
     fits = [uivi.fit(log_density, dim=2, key=jax.random.key(0), **settings) for _ in range(2)]
     for fitted in fits:
         assert fitted.status is uivi.Status.DONE
@@ -77,7 +100,7 @@ def test_a_fit_that_does_not_gain_ends_with_its_second_round(tmp_path):
 
 
 def test_a_fit_that_always_gains_runs_all_rounds():
-    settings = explicit_settings() | {"num_steps": Rounds(4, 3, gain=-1e6)}
+    settings = explicit_settings() | {"num_steps": Rounds(4, 3, gain=-1e6, good_gain=-1e6)}
     fitted = uivi.fit(log_density, dim=2, key=jax.random.key(0), **settings)
     assert fitted.history["step"][-1] == 28
 

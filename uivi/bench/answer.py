@@ -42,7 +42,7 @@ FIRST_DRAWS = 1_000
 LARGEST = 12
 """Number of programs whose compilation is listed by name."""
 REST = "all others"
-LIMIT = 3_600.0
+LIMIT = 1_800.0
 """Seconds after which a process is stopped."""
 LAST_LINES = 5
 """Number of lines that are shown of a process that failed."""

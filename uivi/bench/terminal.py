@@ -29,8 +29,8 @@ HEADERS = {
     "chain_ms": "10 moves, ms",
     "kl": "KL below",
     "seconds": "seconds",
-    "uivi_distance": "uivi, distance",
-    "nuts_distance": "NUTS, distance",
+    "uivi_distance": "uivi, dist.",
+    "nuts_distance": "NUTS, dist.",
     "verdict": "verdict",
 }
 TITLES = {
@@ -53,6 +53,7 @@ def table(found: dict[str, Any]) -> Group:
 def _table(title: str, rows: list[dict[str, Any]]) -> Table:
     columns = [name for name in HEADERS if name in rows[0]]
     made = Table(*(HEADERS[name] for name in columns), title=title)
+    made.columns[0].no_wrap = True  # a narrow terminal would cut the names of cases
     for row in rows:
         made.add_row(*(_cell(row[name]) for name in columns))
     return made

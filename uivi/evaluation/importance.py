@@ -19,7 +19,7 @@ EQUAL = 1e-4
 """Range of log weights up to which they count as equal."""
 
 
-def log_mean_weight(log_weights: Float[Array, "S"]) -> tuple[Scalar, Scalar]:
+def log_mean_weight(log_weights: Float[Array | np.ndarray, "S"]) -> tuple[Scalar, Scalar]:
     """Returns the log of the mean weight and its standard error by the delta method.
 
     The standard error is the relative error of the mean weight, with ddof=1. It is NaN for a single weight.
@@ -31,12 +31,12 @@ def log_mean_weight(log_weights: Float[Array, "S"]) -> tuple[Scalar, Scalar]:
     return log_mean, jnp.std(relative, ddof=1) / math.sqrt(number)
 
 
-def pareto_k(log_weights: Float[Array, "S"]) -> float:
+def pareto_k(log_weights: Float[Array | np.ndarray, "S"]) -> float:
     """Returns k-hat of Pareto-smoothed importance sampling (Vehtari et al. 2024)."""
     return smoothed_weights(log_weights)[1]
 
 
-def smoothed_weights(log_weights: Float[Array, "S"]) -> tuple[np.ndarray, float]:
+def smoothed_weights(log_weights: Float[Array | np.ndarray, "S"]) -> tuple[np.ndarray, float]:
     """Returns Pareto-smoothed log weights, normalised, and k-hat.
 
     Some weights cannot be smoothed: fewer than 25, equal ones (up to rounding), a tail of equal ones, or some
@@ -115,7 +115,9 @@ class MomentGaps(NamedTuple):
         return not gap > _threshold(self.num) * stderr
 
 
-def moment_gaps(values: Float[Array, "S K"], log_weights: Float[Array, "S"]) -> MomentGaps:
+def moment_gaps(
+    values: Float[Array | np.ndarray, "S K"], log_weights: Float[Array | np.ndarray, "S"]
+) -> MomentGaps:
     """Compares moments of K quantities under q and under Pareto-smoothed weights p/q.
 
     If k-hat is good, the reweighted moments match the posterior up to their standard errors. The gaps then show
@@ -129,6 +131,9 @@ def moment_gaps(values: Float[Array, "S K"], log_weights: Float[Array, "S"]) -> 
     draws, weights = np.asarray(values, np.float64), np.exp(smoothed_weights(log_weights)[0])
     # Constants, such as the zeros of a triangular matrix, have no moments to compare.
     draws = draws[:, np.std(draws, 0) > 1e-6 * np.max(np.abs(draws), 0)]
+    if not draws.shape[1]:
+        none = 0.0 if np.all(np.isfinite(np.asarray(values))) else math.nan
+        return MomentGaps(none, none, none, none, 0)
     mean = weights @ draws
     # In units of the reweighted moments, the posterior has mean 0 and variance 1, and q has `means` and
     # 1 + `squares` - `means`².

@@ -157,6 +157,7 @@ def fit(
         if check and has_elbo and posterior.status is not Status.INTERRUPTED:
             shown.phase("checking")
             found = posterior.check()
+        shown.phase("done")
     if progress is True and found is not None:
         print_verdict(found)
     return posterior

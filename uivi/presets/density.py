@@ -72,11 +72,13 @@ def _conditional(key: Key, dim: int, noise_dim: int) -> AbstractConditional:
 def default_estimators(family: AbstractFamily) -> tuple[AbstractEstimator, ...]:
     """Returns UIVI with learned i-SIR for semi-implicit families, sticking the landing for explicit ones.
 
-    UIVI comes with few proposals, more, and many. A fit begins with few; see `uivi.training.Rounds`.
+    UIVI comes with few proposals, more, and (up to 200 dimensions) many. A fit begins with few; see
+    `uivi.training.Rounds`.
     """
     if isinstance(family, AbstractExplicit):
         return (StickingTheLanding(),)
-    return tuple(default_uivi(*effort) for effort in EFFORTS)
+    efforts = EFFORTS if family.dim <= FULL_COVARIANCE_UP_TO else EFFORTS[:-1]
+    return tuple(default_uivi(*effort) for effort in efforts)
 
 
 def default_estimator(family: AbstractFamily) -> AbstractEstimator:

@@ -19,7 +19,6 @@ from uivi.families.semi_implicit import SemiImplicit
 from uivi.networks import MLP, he_init
 from uivi.trainable import trained
 
-
 MOST_UNROLLED = 16
 """Largest number of rows of a small inverse that are written out instead of looped over."""
 

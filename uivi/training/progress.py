@@ -40,8 +40,8 @@ class Bar(AbstractReporter):
         self._progress, self._task, self._label = progress, task, label
 
     def phase(self, name: str) -> None:
-        """Names the phase; the bar pulses."""
-        self._progress.update(self._task, description=name, total=None, count="", rate="")
+        """Names the phase. The bar pulses until the first update, and keeps its numbers afterwards."""
+        self._progress.update(self._task, description=name)
 
     def update(self, step: int, total: int, rate: float, bound: str) -> None:
         """Redraws the bar."""

@@ -63,7 +63,7 @@ def test_the_winner_is_fitted_and_resumed(trials, tmp_path):
     """Its axes are not those of the first start, and a resumed fit has them without another trial."""
     settings = {"dim": 3, "key": jax.random.key(0), "num_steps": 8, "check": False, "progress": False}
     made = uivi.fit(funnel_along(ROTATION), **settings, checkpoint=tmp_path)
-    assert trials == [(2, 2)]
+    assert trials == [(2, 4)]
     assert np.any(np.abs(np.triu(factor(made), 1)) > 0.01), "a factor of the first start is triangular"
     again = uivi.fit(funnel_along(ROTATION), **settings, checkpoint=tmp_path)
     assert len(trials) == 1
@@ -74,16 +74,18 @@ def test_the_winner_is_fitted_and_resumed(trials, tmp_path):
 @pytest.mark.parametrize(("dim", "number"), [(1, 1), (2, 2), (3, 2), (4, 1)])
 def test_large_covariances_have_two_starts(dim, number, trials, monkeypatch):
     monkeypatch.setattr(candidates.presets, "FULL_COVARIANCE_UP_TO", 3)
-    monkeypatch.setattr(candidates, "find_start", lambda key, f, points, **_: Start(points[0], points[0]))
-    monkeypatch.setattr(candidates, "turned", lambda key, start, f: start._replace(name="turned"))
+    monkeypatch.setattr(
+        candidates, "find_start", lambda key, probe, points, **_: Start(points[0], np.ones_like(points[0]))
+    )
+    monkeypatch.setattr(candidates, "turned", lambda key, start, probe: start._replace(name="turned"))
     problem = problem_of(lambda z: -0.5 * jnp.sum(z**2), jax.random.key(0), dim=dim)
-    assert len(candidates.find_starts(jax.random.key(1), problem)) == number
+    assert len(candidates.find_starts(jax.random.key(1), problem, problem.target)) == number
 
 
 def test_very_short_fits_have_no_trial(trials):
     states = [start_at(9.0), start_at(0.0)]
-    assert comparison.pick_start(METHOD, states, Rounds(3), show=False) is states[0]
+    assert comparison.pick_start(METHOD, states, Rounds(1), Silent()) is states[0]
     assert not trials
-    assert comparison.pick_start(METHOD, states, Rounds(10_000), show=False) is states[1]
-    assert comparison.pick_start(METHOD, states, Rounds(400), show=False) is states[1]
-    assert [number for _, number in trials] == [500, 100]
+    assert comparison.pick_start(METHOD, states, Rounds(10_000), Silent()) is states[1]
+    assert comparison.pick_start(METHOD, states, Rounds(400), Silent()) is states[1]
+    assert [number for _, number in trials] == [500, 200]

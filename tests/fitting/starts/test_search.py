@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from uivi.fitting.starts.search import Start, find_start, recentred, turned
+from uivi.targets.probe import Probe
 
 COVARIANCE = np.array([[4.0, 1.9e-3], [1.9e-3, 1e-6]])
 PRECISION = np.linalg.inv(COVARIANCE)
@@ -23,7 +24,11 @@ def two_modes(z):
 
 
 def points(dim, num=4):
-    return jax.random.uniform(jax.random.key(1), (num, dim), minval=-2.0, maxval=2.0)
+    return np.random.default_rng(1).uniform(-2.0, 2.0, (num, dim))
+
+
+def probe(log_density):
+    return Probe(log_density, 64)
 
 
 def covariance(start):
@@ -32,7 +37,7 @@ def covariance(start):
 
 
 def test_moments_of_a_narrow_gaussian(getkey):
-    start = find_start(getkey(), narrow, points(2), full_up_to=10)
+    start = find_start(getkey(), probe(narrow), points(2), full_up_to=10)
     np.testing.assert_allclose((start.loc - MEAN) / np.sqrt(np.diag(COVARIANCE)), 0, atol=0.2)
     np.testing.assert_allclose(covariance(start), COVARIANCE, rtol=0.1)
 
@@ -41,29 +46,29 @@ def test_a_start_moves_to_the_mode_and_keeps_its_shape():
     """A covariance that is 10% off takes it there in a few steps."""
     factor = jnp.asarray(np.linalg.cholesky(1.1 * COVARIANCE), jnp.float32)
     off = jnp.asarray(MEAN + 5 * np.sqrt(np.diag(COVARIANCE)), jnp.float32)
-    start = recentred(Start(off, factor), narrow)
+    start = recentred(Start(off, factor), probe(narrow))
     np.testing.assert_allclose((start.loc - MEAN) / np.sqrt(np.diag(COVARIANCE)), 0, atol=0.05)
     np.testing.assert_array_equal(start.factor, factor)
-    by_sd = recentred(Start(jnp.array([2.0, 1.0]), jnp.full((2,), 0.9)), lambda z: -0.5 * jnp.sum(z**2))
+    by_sd = recentred(Start(jnp.array([2.0, 1.0]), jnp.full((2,), 0.9)), probe(lambda z: -0.5 * jnp.sum(z**2)))
     np.testing.assert_allclose(by_sd.loc, 0, atol=0.01)
 
 
 def test_a_start_that_would_go_down_stays():
     far = Start(jnp.ones(2), 100 * jnp.eye(2))
-    np.testing.assert_array_equal(recentred(far, lambda z: -0.5 * jnp.sum(z**2)).loc, far.loc)
-    to_nan = recentred(far, lambda z: -jnp.sum(jnp.log(2.0 - z)))
+    np.testing.assert_array_equal(recentred(far, probe(lambda z: -0.5 * jnp.sum(z**2))).loc, far.loc)
+    to_nan = recentred(far, probe(lambda z: -jnp.sum(jnp.log(2.0 - z))))
     np.testing.assert_array_equal(to_nan.loc, far.loc)
 
 
 def test_standard_deviations_where_the_covariance_is_too_large(getkey):
     scale = jnp.array([10.0, 0.1, 1.0])
-    start = find_start(getkey(), lambda z: -0.5 * jnp.sum((z / scale) ** 2), points(3), full_up_to=2)
+    start = find_start(getkey(), probe(lambda z: -0.5 * jnp.sum((z / scale) ** 2)), points(3), full_up_to=2)
     assert start.factor.shape == (3,)
     np.testing.assert_allclose(start.factor, scale, rtol=0.3)
 
 
 def test_a_start_covers_modes_of_like_weight(getkey):
-    start = find_start(getkey(), two_modes, points(1, 8), full_up_to=10)
+    start = find_start(getkey(), probe(two_modes), points(1, 8), full_up_to=10)
     assert abs(start.loc[0]) < 2.0
     assert 1.5 < start.factor[0, 0] < 4.0
 
@@ -71,14 +76,14 @@ def test_a_start_covers_modes_of_like_weight(getkey):
 def test_a_mode_of_infinite_density_is_not_run_into(getkey):
     """A funnel with its mode at v = -infinity."""
     funnel = lambda z: -0.5 * (z[0] / 3) ** 2 - 0.5 * jnp.sum(z[1:] ** 2) * jnp.exp(-z[0]) - 4.5 * z[0]
-    start = find_start(getkey(), funnel, points(10), full_up_to=20)
+    start = find_start(getkey(), probe(funnel), points(10), full_up_to=20)
     assert abs(start.loc[0]) < 10
     assert np.isfinite(start.elbo)
 
 
 @pytest.mark.parametrize("density", [lambda z: jnp.sum(z), lambda z: jnp.nan * jnp.sum(z)])
 def test_without_a_maximum_the_fit_starts_somewhere_finite(density, getkey):
-    start = find_start(getkey(), density, points(2), full_up_to=10)
+    start = find_start(getkey(), probe(density), points(2), full_up_to=10)
     assert np.all(np.isfinite(start.loc))
     assert np.all(np.isfinite(start.factor))
 
@@ -98,7 +103,7 @@ def test_axes_are_those_along_which_the_curvature_changes(getkey):
     axes = jnp.linalg.qr(jax.random.normal(getkey(), (6, 6)))[0]
     lower = jnp.tril(0.3 * jax.random.normal(getkey(), (6, 6)), -1) + jnp.eye(6)
     start = Start(jnp.zeros(6), lower)
-    made = turned(getkey(), start, lambda z: funnel_along(axes)(jnp.linalg.solve(lower, z)))
+    made = turned(getkey(), start, probe(lambda z: funnel_along(axes)(jnp.linalg.solve(lower, z))))
     np.testing.assert_allclose(covariance(made), covariance(start), rtol=1e-4, atol=1e-5)
     found = np.linalg.solve(lower, np.asarray(made.factor))
     overlap = np.linalg.norm(np.asarray(axes[:, :2]).T @ found[:, :2], axis=0)
@@ -109,4 +114,4 @@ def test_axes_are_those_along_which_the_curvature_changes(getkey):
 
 def test_a_start_without_curvature_keeps_its_axes(getkey):
     start = Start(jnp.zeros(2), jnp.eye(2))
-    assert turned(getkey(), start, lambda z: jnp.nan * jnp.sum(z**2)) is start
+    assert turned(getkey(), start, probe(lambda z: jnp.nan * jnp.sum(z**2))) is start
