@@ -43,8 +43,8 @@ def one_blas_thread() -> contextlib.AbstractContextManager:
     """Keeps BLAS to one thread while the context lasts.
 
     JAX takes triangular solves and Cholesky factors on a CPU from SciPy's OpenBLAS. Its threads spin while they
-    wait for the next call, on the cores that XLA needs: on two cores, an update of 100 dimensions takes half the
-    time without them.
+    wait for the next call, on the cores that XLA needs. On two cores, an update of 100 dimensions takes half
+    the time without them.
     """
     return _blas().limit(limits=1, user_api="blas")
 

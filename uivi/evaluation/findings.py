@@ -55,7 +55,7 @@ def with_verdict(check: Check, history: History) -> Check:
 
 
 def falls_short(mixing: ReverseMixing | None, pareto_k: float, gaps: MomentGaps) -> bool:
-    """Whether a fit in progress needs a better reverse sampler or more updates, before anyone asks for a verdict.
+    """Whether a fit in progress needs a better reverse sampler or more updates.
 
     It would not be called good as it is, or its reverse sampler is not yet good enough to rely on.
     """

@@ -16,10 +16,10 @@ from uivi.targets.base import AbstractTarget
 
 NUM_DRAWS = 2 * BATCH
 """Number of draws z that measure the bounds, k-hat and the moments."""
-MORE_DRAWS = 4
-"""A second look at the moments takes this many times NUM_DRAWS."""
-MORE_FIRST = 1_000
-"""Number of the first batch of the second look."""
+MORE_DRAWS = 8 * BATCH
+"""Number of draws of a second look at the moments."""
+FIRST_OF_MORE = 4
+"""Number of the first batch of a second look, above all of a first look."""
 
 
 def judge(
@@ -46,15 +46,10 @@ def judge(
         quantities: maps draws z, shape (S, D), to the quantities whose moments are compared, shape (S, K).
     """
     fit = (family, target, estimator, est_state)
-    # Log q from above includes the ε of each draw. Without it, log q of a draw that no proposal finds is far
-    # too low, and its weight enormous.
-    compare = lambda made: importance.moment_gaps(quantities(made.z), made.log_p - made.log_q_high)
     evaluated, mixing = look(key, *fit, num_draws=NUM_DRAWS)
     lower, upper = bounds.bracket(evaluated)
-    gaps, pareto_k = compare(evaluated), importance.pareto_k(evaluated.log_p - evaluated.log_q_high)
-    if pareto_k < importance.RELIABLE_K and is_doubtful(gaps):
-        # Fresh draws, since the first ones were selected for their large gaps.
-        gaps = compare(look(key, *fit, num_draws=MORE_DRAWS * NUM_DRAWS, first=MORE_FIRST).evaluated)
+    more = lambda: look(key, *fit, num_draws=MORE_DRAWS, first=FIRST_OF_MORE).evaluated
+    gaps, pareto_k = compare_moments(evaluated, more, quantities)
     measured = Check(
         status=status,
         lower=lower,
@@ -67,3 +62,25 @@ def judge(
         gaps=gaps,
     )
     return with_verdict(measured, history)
+
+
+def compare_moments(
+    evaluated: bounds.Evaluated,
+    more: Callable[[], bounds.Evaluated],
+    quantities: Callable[[Array], Array] = lambda z: z,
+) -> tuple[importance.MomentGaps, float]:
+    """Returns the gaps between moments of q and of its reweighted draws, and k-hat.
+
+    Args:
+        evaluated: draws of a first look.
+        more: returns more and fresh draws. It is called if the first ones leave the moments in doubt.
+        quantities: maps draws z to the quantities whose moments are compared.
+    """
+    # Log q from above includes the ε of each draw. Without it, log q of a draw that no proposal finds is far
+    # too low, and its weight enormous.
+    compare = lambda made: importance.moment_gaps(quantities(made.z), made.log_p - made.log_q_high)
+    gaps, pareto_k = compare(evaluated), importance.pareto_k(evaluated.log_p - evaluated.log_q_high)
+    if pareto_k < importance.RELIABLE_K and is_doubtful(gaps):
+        # Fresh draws, since the first ones were selected for their large gaps.
+        gaps = compare(more())
+    return gaps, pareto_k

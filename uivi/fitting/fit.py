@@ -74,8 +74,8 @@ def fit(
             with more proposals from round to round as long as the fit falls short.
         optimizer: any Optax optimiser. By default Adam, with a cosine decay over `num_steps` or over each
             round.
-        num_steps: number of updates. By default `Rounds()`: 1,000, 2,000, up to 16,000 updates, until a round no
-            longer raises the ELBO. An amortised family has no single ELBO to follow and gets 6,000.
+        num_steps: number of updates. By default `Rounds()`: 1,000, 2,000, up to 16,000 updates, until a round
+            no longer raises the ELBO. An amortised family has no single ELBO to follow and gets 6,000.
         checkpoint: a directory for checkpoints. The fit resumes from what it finds there.
         check: whether to judge the fit at the end. Otherwise `posterior.check()` does so on first use.
         progress: whether to show a progress bar and, after a check, the verdict; or a reporter of your own.
@@ -191,14 +191,14 @@ def _anchored(target: AbstractTarget, start: Start) -> AbstractTarget:
 def default_monitors(
     family: AbstractFamily, target: AbstractTarget, num_steps: int | Rounds
 ) -> tuple[AbstractMonitor, ...]:
-    """Returns a monitor of the lower bound, due 20 times or as often as the first round is long.
+    """Returns a monitor of the lower bound, due 20 times or at the end of every round.
 
     An amortised family has no single ELBO and gets no monitor.
     """
     if not _has_elbo(family, target):
         return ()
     if isinstance(num_steps, Rounds):
-        return (ElboMonitor(num_steps.first),)
+        return (ElboMonitor(num_steps.most),)
     return (ElboMonitor(max(1, num_steps // NUM_RECORDS) * max(1, NUM_RECORDS // NUM_BOUNDS)),)
 
 

@@ -8,10 +8,11 @@ import equinox as eqx
 import jax
 from jaxtyping import Array
 
-from uivi.evaluation import bounds, importance
+from uivi.evaluation import bounds
 from uivi.evaluation.findings import falls_short
 from uivi.evaluation.history import SHORT
 from uivi.evaluation.look import BATCH, look
+from uivi.evaluation.verdict import FIRST_OF_MORE, MORE_DRAWS, compare_moments
 from uivi.training.update import FitState, Method
 
 MOST_BATCHES = 16
@@ -49,9 +50,8 @@ class ElboMonitor(AbstractMonitor):
         first = -MOST_BATCHES * (1 + int(state.step))
         found = look(state.key, *fit, num_draws=self.num_draws, first=first)
         lower, upper = bounds.bracket(found.evaluated)
-        log_weights = found.evaluated.log_p - found.evaluated.log_q_high
-        gaps = importance.moment_gaps(found.evaluated.z, log_weights)
-        pareto_k = importance.pareto_k(log_weights)
+        more = lambda: look(state.key, *fit, num_draws=MORE_DRAWS, first=first + FIRST_OF_MORE).evaluated
+        gaps, pareto_k = compare_moments(found.evaluated, more)
         return {
             "elbo_lower": lower.mean,
             "elbo_lower_stderr": lower.stderr,

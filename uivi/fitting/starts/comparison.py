@@ -5,13 +5,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from uivi.evaluation.look import BATCH
-from uivi.training.monitors import ElboMonitor
+from uivi.evaluation.bounds import bracket
+from uivi.evaluation.look import BATCH, look
 from uivi.training.progress import AbstractReporter
 from uivi.training.rounds import Rounds
 from uivi.training.update import FitState, Method, averaged_state, copied, run_updates
 
 NUM_DRAWS = 8 * BATCH
+FIRST_BATCH = -(2**31)
+"""Number of the first batch of draws: a number that neither an update nor a monitor uses."""
 MOST_TRIED = 500
 """Largest number of updates from each start before one is picked."""
 
@@ -33,13 +35,14 @@ def ahead(method: Method, states: Sequence[FitState], num_steps: int, reporter: 
     The updates are those with which the fit itself begins; `states` stay as they are. If no fit has a finite
     ELBO, or several are equal, the first one wins.
     """
-    monitor = ElboMonitor(num_steps, num_draws=NUM_DRAWS)
     found = []
     for number, state in enumerate(states, start=1):
         began = time.monotonic()
         tried, _ = run_updates(method, copied(state), num_steps)
         rate = num_steps / (time.monotonic() - began)
-        bound = float(monitor(method, averaged_state(tried))["elbo_lower"])
+        best = averaged_state(tried)
+        fit = (best.family, best.target, method.estimator, best.est_state)
+        bound = bracket(look(best.key, *fit, num_draws=NUM_DRAWS, first=FIRST_BATCH).evaluated)[0].mean
         found.append(bound if np.isfinite(bound) else -np.inf)
         reporter.update(number * num_steps, len(states) * num_steps, rate, f"elbo_lower {bound:.3f}")
     return int(np.argmax(found))
