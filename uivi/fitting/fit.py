@@ -109,11 +109,9 @@ def fit(
         has_elbo = _has_elbo(first, target)
         if num_steps is None:
             num_steps = Rounds() if has_elbo else presets.DEFAULT_STEPS
-        estimators = (estimator,)
-        if estimator is None:
-            # Only rounds can find out that more effort is needed.
-            every = presets.default_estimators(first)
-            estimators = every if isinstance(num_steps, Rounds) else every[-1:]
+        # Only rounds can find out that more effort is needed.
+        every = presets.default_estimators(first) if estimator is None else (estimator,)
+        estimators = every if isinstance(num_steps, Rounds) else every[-1:]
         optimizer, is_own = optimizer or presets.default_optimizer(num_steps), optimizer is not None
         methods = [Method(estimator, optimizer) for estimator in estimators]
         state = initial_state(keys["run"], methods[0], first, target)

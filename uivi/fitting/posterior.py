@@ -83,7 +83,7 @@ class Posterior:
         z = self._resampled(key, num_draws) if reweight else self.sample_flat(key, num_draws, context)
         return self.structured(z)
 
-    def structured(self, z: Float[Array, "S D"]) -> PyTree:
+    def structured(self, z: Float[Array | np.ndarray, "S D"]) -> PyTree:
         """Returns flat draws in the structure of `sample`."""
         if isinstance(self.target, AbstractModelTarget):
             return _constrained(self.target, z)
@@ -93,7 +93,7 @@ class Posterior:
                 "PyMC model or as uivi.integrations.numpyro.target(...), or take unconstrained draws with "
                 "sample_flat()"
             )
-        return jax.vmap(ravel_pytree(self.example)[1])(z)
+        return jax.vmap(ravel_pytree(self.example)[1])(jnp.asarray(z))
 
     def sample_flat(self, key: Key, num_draws: int, context: Array | None = None) -> Float[Array, "S D"]:
         """Returns independent draws as flat vectors; for a model, in its unconstrained space."""
@@ -285,7 +285,7 @@ def _target_of(model: Any) -> AbstractModelTarget:
     return target
 
 
-def _constrained(target: AbstractModelTarget, z: Float[Array, "S D"]) -> dict[str, Array]:
+def _constrained(target: AbstractModelTarget, z: Float[Array | np.ndarray, "S D"]) -> dict[str, Array]:
     """Returns the variables of a model, in batches of one size: one program for any number of draws."""
     constrain = traced_constrain(target)
     host = np.asarray(z)
@@ -295,5 +295,5 @@ def _constrained(target: AbstractModelTarget, z: Float[Array, "S D"]) -> dict[st
 
 
 @seldom_jit
-def _constrain_batch(constrain: TracedFunction, z: Float[Array, "S D"]) -> dict[str, Array]:
+def _constrain_batch(constrain: TracedFunction, z: Any) -> dict[str, Array]:
     return jax.vmap(constrain)(z)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Float, PyTree
@@ -100,7 +101,7 @@ def _of_target(target: AbstractTarget, dim: int | None, init: PyTree, key: Key) 
 def _of_example(log_density: Callable, init: PyTree) -> Problem:
     host = jax.tree.map(_canonical, init)
     leaves = jax.tree.leaves(host)
-    if not leaves or not all(jax.dtypes.issubdtype(x.dtype, np.floating) for x in leaves):
+    if not leaves or not all(jnp.issubdtype(x.dtype, jnp.floating) for x in leaves):
         kinds = sorted({str(x.dtype) for x in leaves}) or "no arrays"
         raise TypeError(f"expected `init` to hold float arrays only, got {kinds}: discrete z cannot be fitted")
     start = np.concatenate([np.ravel(x).astype(np.float64) for x in leaves])

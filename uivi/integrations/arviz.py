@@ -4,6 +4,7 @@ import importlib.metadata
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
@@ -66,7 +67,9 @@ def to_arviz(
         model = posterior.target.model
         dims, coords = model.dims, model.coords
         latent = {name: draws[name] for name in model.example}
-        groups["unconstrained_posterior"] = _chain(_named(jax.vmap(posterior.target.unflatten)(evaluated.z)))
+        groups["unconstrained_posterior"] = _chain(
+            _named(jax.vmap(posterior.target.unflatten)(jnp.asarray(evaluated.z)))
+        )
         if log_likelihood:
             groups["log_likelihood"] = _chain(model.log_likelihood(latent))
         if predictive:

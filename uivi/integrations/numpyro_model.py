@@ -20,7 +20,7 @@ with needs("NumPyro", extra="numpyro"):
     from numpyro.infer import log_likelihood as all_log_likelihoods
     from numpyro.infer.util import constrain_fn, potential_energy
 
-RADIUS = 2.0
+RADIUS = 2
 """Half width of the cube around zero from which starting points are drawn, as in NumPyro and Stan."""
 
 
@@ -40,7 +40,7 @@ class NumPyroModel(AbstractModel):
         self.sites = trial(model, args, kwargs, key=key)
         _refuse(self.sites)
         self.dims, self.coords = axes_of_plates(self.sites)
-        self.constants, self.radius = {}, RADIUS
+        self.constants, self.radius = {}, float(RADIUS)
         shapes = {
             name: _unconstrained_shape(site) for name, site in sorted(self.sites.items()) if _is_latent(site)
         }

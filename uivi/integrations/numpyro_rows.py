@@ -18,7 +18,6 @@ from uivi.integrations.numpyro_model import NumPyroModel, axes_of_plates, is_obs
 from uivi.targets.minibatched import AbstractRowModel
 from uivi.targets.model import ModelTarget, Named
 from uivi.targets.probe import Probe, finite_points
-from uivi.targets.traced import traced
 
 Data = dict[str, np.ndarray]
 NUM_TRIED = 32
@@ -74,8 +73,9 @@ class NumPyroRowModel(AbstractRowModel):
         self.title, self.example = f"{self.few.title}, minibatched", self.few.example
         self.centre, self.radius, self.source = self.few.centre, self.few.radius, self.few.source
         _refuse_local(self.few.sites, more)
-        probe = Probe(traced(ModelTarget(self.few)).log_density, 8)
-        start = self._latent(ModelTarget(self.few).unflatten(finite_points(key, self.few, probe, 1)[0]))
+        few = ModelTarget(self.few)
+        point = finite_points(key, self.few, Probe(few.log_density, 8), 1)[0]
+        start = self._latent(few.unflatten(jnp.asarray(point, jnp.result_type(float))))
         seen = [self._seen(start, rows) for rows in (first, second, both)]
         self.axes = _axes_of_rows(*seen)
         self.constant = [*self.example, *_constant_deterministic(*seen)]

@@ -118,8 +118,8 @@ class _GaussianAt(eqx.Module):
 def _unit_lower_inverse(matrix: Float[Array, "E E"]) -> Float[Array, "E E"]:
     """Inverts a lower triangular matrix with a unit diagonal, row by row.
 
-    A solve by LAPACK takes twice as long at this size. Worse, JAX 0.10 deadlocks if two batched solves run at once
-    on two cores, as they do in a program that draws from a proposal in two places.
+    A solve by LAPACK takes twice as long at this size. Worse, JAX 0.10 deadlocks if two batched solves run at
+    once on two cores, as they do in a program that draws from a proposal in two places.
     """
     size = matrix.shape[0]
     identity = jnp.eye(size, dtype=matrix.dtype)

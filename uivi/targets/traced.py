@@ -1,7 +1,7 @@
 """A function that is traced once: a program without data, and the data as its arguments.
 
-Compiled code is kept for the program, not for the function. Two fits of the same program share it, with the same
-data or with other data of the same shapes. A function that meanwhile computes something else gets a new program.
+Compiled code belongs to the program, not to the function. Two fits of the same program share it, with the same
+data or with other data of the same shapes. A function that now computes something else gets a new program.
 """
 
 from collections.abc import Callable, Hashable, Iterator

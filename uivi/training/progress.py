@@ -50,12 +50,17 @@ class Bar(AbstractReporter):
 
 
 @contextlib.contextmanager
-def reporter(show: bool | AbstractReporter, *, label: str = "fitting") -> Iterator[AbstractReporter]:
-    """Shows a bar on standard error while the context lasts, or nothing; a given reporter comes back as it is."""
-    if not isinstance(show, bool):
-        yield show
+def reporter(progress: object, *, label: str = "fitting") -> Iterator[AbstractReporter]:
+    """Shows a bar on standard error while the context lasts, or nothing.
+
+    Args:
+        progress: whether to show the bar, or a reporter to use in its place.
+        label: what the bar calls the updates.
+    """
+    if isinstance(progress, AbstractReporter):
+        yield progress
         return
-    if not show:
+    if not progress:
         yield Silent()
         return
     # Imported here, so that `import uivi` does not wait for it.
@@ -70,9 +75,9 @@ def reporter(show: bool | AbstractReporter, *, label: str = "fitting") -> Iterat
         TimeElapsedColumn(),
         TextColumn("{task.fields[bound]}"),
     )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(f"{label}: compiling", total=None, count="", rate="", bound="")
-        yield Bar(progress, task, label)
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(f"{label}: compiling", total=None, count="", rate="", bound="")
+        yield Bar(bar, task, label)
 
 
 def print_verdict(check: Check) -> None:

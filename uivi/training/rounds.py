@@ -1,11 +1,11 @@
 """How long a fit runs."""
 
 import dataclasses
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array
 
 from uivi import _checks
 from uivi.evaluation.history import History, gain_of_last_round, is_short
@@ -60,7 +60,7 @@ class Rounds:
         """Returns a cosine decay from `rate` to zero in every round."""
         begins = np.array((0, *self.ends[:-1]), np.int32)
 
-        def schedule(count: Array) -> Array:
+        def schedule(count: Any) -> Any:
             number = jnp.sum(jnp.asarray(count) >= begins) - 1
             length = self.first * 2.0 ** number.astype(float)
             share = jnp.minimum((count - jnp.asarray(begins)[number]).astype(float) / length, 1.0)

@@ -1,7 +1,7 @@
 """One update, compiled, and many of them per call."""
 
 from contextlib import nullcontext
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,6 +17,8 @@ from uivi.families.base import AbstractFamily
 from uivi.targets.base import AbstractTarget
 from uivi.trainable import partition_trained, trained
 from uivi.training.optimisers import average_of, pack
+
+_OPTIONS: dict[str, Any] = {"compiler_options": LESS_OPTIMISED}
 
 
 class FitState(eqx.Module):
@@ -115,8 +117,8 @@ def run_updates(method: Method, state: FitState, num_steps: int) -> tuple[FitSta
         return jax.block_until_ready(_run(method, state, np.int32(num_steps)))
 
 
-@eqx.filter_jit(donate="all-except-first", compiler_options=LESS_OPTIMISED)
-def _run(method: Method, state: FitState, num_steps: Array) -> tuple[FitState, ChunkInfo]:
+@eqx.filter_jit(donate="all-except-first", **_OPTIONS)
+def _run(method: Method, state: FitState, num_steps: Any) -> tuple[FitState, ChunkInfo]:
     update = lambda s: one_update(method, s)
     if state.step.ndim:
         update = eqx.filter_vmap(update)

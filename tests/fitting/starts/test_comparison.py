@@ -74,9 +74,7 @@ def test_the_winner_is_fitted_and_resumed(trials, tmp_path):
 @pytest.mark.parametrize(("dim", "number"), [(1, 1), (2, 2), (3, 2), (4, 1)])
 def test_large_covariances_have_two_starts(dim, number, trials, monkeypatch):
     monkeypatch.setattr(candidates.presets, "FULL_COVARIANCE_UP_TO", 3)
-    monkeypatch.setattr(
-        candidates, "find_start", lambda key, probe, points, **_: Start(points[0], np.ones_like(points[0]))
-    )
+    monkeypatch.setattr(candidates, "find_start", lambda key, probe, points, **_: Start(*points[:2]))
     monkeypatch.setattr(candidates, "turned", lambda key, start, probe: start._replace(name="turned"))
     problem = problem_of(lambda z: -0.5 * jnp.sum(z**2), jax.random.key(0), dim=dim)
     assert len(candidates.find_starts(jax.random.key(1), problem, problem.target)) == number

@@ -1,7 +1,7 @@
 """Pathfinder (Zhang et al. 2022): the best Gaussian along a quasi-Newton path, on several paths side by side.
 
-The paths run on the host, in NumPy: an iteration evaluates all trial steps of all paths in one call of the probe.
-Compiling the loop itself would take longer than the search.
+The paths run on the host, in NumPy. An iteration evaluates all trial steps of all paths in one call of the
+probe. Compiling the loop itself would take longer than the search.
 """
 
 import collections
@@ -66,7 +66,7 @@ class Gaussian(NamedTuple):
 
 
 def best_gaussians(rng: np.random.Generator, probe: Probe, points: np.ndarray) -> list[Gaussian]:
-    """Returns the Gaussian with the largest ELBO on the path from each point; none for a path that got nowhere."""
+    """Returns the Gaussian with the largest ELBO on the path from each point. A path may have none."""
     paths = [_Path(point) for point in points]
     _climb(probe, paths)
     found = []

@@ -60,7 +60,7 @@ def find_start(key: Key, probe: Probe, points: Float[np.ndarray, "K D"], *, full
     candidates = [Start(points[0], np.eye(dim) if is_full else np.ones(dim), name="origin")]
     if gaussians := best_gaussians(rng, probe, points):
         candidates.append(_mixture(gaussians, is_full=is_full))
-    if is_full and (found := laplace(probe, candidates[-1].loc)) is not None:
+    if is_full and (found := laplace(probe, np.asarray(candidates[-1].loc))) is not None:
         candidates.append(Start(*found, name="laplace"))
     noise = rng.standard_normal((NUM_ELBO, dim))
     rated = [start._replace(elbo=_elbo(probe, start, noise)) for start in candidates]
