@@ -70,7 +70,7 @@ def as_users_have_it(*, short: bool):
             yield
             return
         warnings.filterwarnings("ignore", "k-hat of the importance weights")
-        with mock.patch.multiple(verdict, NUM_DRAWS=128, NUM_MIXING=32):
+        with mock.patch.multiple(verdict, NUM_DRAWS=128, MORE_DRAWS=128):
             yield
 
 

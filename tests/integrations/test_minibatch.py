@@ -6,12 +6,12 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from jax.flatten_util import ravel_pytree
 
 import uivi
 from tests.helpers import assert_mean, assert_not_mean
 from uivi.integrations import numpyro as integration
 from uivi.targets import Minibatched
+from uivi.targets.probe import Probe, finite_points
 
 NUM_ROWS, NOISE = 24, 0.7
 
@@ -207,5 +207,5 @@ def test_densities_of_draws_are_those_of_all_rows(target, whole, getkey):
     }
     evaluated = uivi.fit(target, key=getkey(), **settings).evaluate(getkey(), 20)
     np.testing.assert_allclose(evaluated.log_p, jax.vmap(whole.log_density)(evaluated.z), rtol=1e-4)
-    start = target.model.start(getkey())
-    assert np.isfinite(target.log_density(ravel_pytree(dict(sorted(start.items())))[0]))
+    (point,) = finite_points(getkey(), target.model, Probe(target.log_density, 4), 1)
+    assert np.isfinite(target.log_density(jnp.asarray(point, jnp.float32)))

@@ -196,7 +196,7 @@ def test_a_start_on_part_of_the_data_is_moved_to_that_of_all(getkey, monkeypatch
     monkeypatch.setattr("uivi.targets.minibatched.NUM_ROUGH", 500)
     target = minibatched(linear, {"x": X, "y": LINEAR}, BATCH)
     problem = problem_of(target, getkey())
-    (start,) = find_starts(getkey(), problem)
+    (start,) = find_starts(getkey(), problem, problem.target)
     assert start is not None
     mean, precision = linear_posterior()
     errors = (np.asarray(start.loc, np.float64) - mean) @ np.linalg.cholesky(precision)

@@ -7,11 +7,11 @@ import numpyro
 import numpyro.distributions as dist
 import optax
 import pytest
-from jax.flatten_util import ravel_pytree
 
 import uivi
 from tests.helpers import assert_mean, assert_regression_is_constrained
 from uivi.integrations import numpyro as integration
+from uivi.targets.probe import Probe, finite_points
 
 X = np.linspace(-1.0, 1.0, 12, dtype=np.float32)
 Y = (0.5 + 2.0 * X + np.sin(9 * X) / 5).astype(np.float32)
@@ -121,8 +121,10 @@ def test_a_fit_of_a_model_is_resumed(tmp_path):
 
 
 def test_the_start_is_finite(target, getkey):
-    start = target.model.start(getkey())
-    assert np.isfinite(target.log_density(ravel_pytree(start)[0]))
+    points = finite_points(getkey(), target.model, Probe(target.log_density, 8), 3)
+    assert points.shape == (3, 3)
+    assert np.all(np.abs(points) <= 2)
+    assert np.all(np.isfinite(jax.vmap(target.log_density)(jnp.asarray(points, jnp.float32))))
 
 
 def no_latent(y):
@@ -171,7 +173,7 @@ BAD = {
         wrong_shape,
         "the NumPyro model failed: TypeError: (.|\n)*called with arguments of shapes ..12,..",
     ),
-    "nan": (nan_likelihood, "expected a finite log density and gradient near the origin"),
+    "nan": (nan_likelihood, "expected a finite log density and gradient near the model's initial point"),
     "improper": (improper, "does not change with 'free'"),
 }
 

@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
-from jax.flatten_util import ravel_pytree
 
 import uivi
 from tests.helpers import assert_mean, assert_not_mean, assert_regression_is_constrained
@@ -24,6 +23,7 @@ from tests.integrations import pymc_models as models  # noqa: E402
 from tests.integrations.pymc_models import ROWS, X, Y, made  # noqa: E402
 from tests.integrations.test_arviz import group_names  # noqa: E402
 from uivi.integrations import pymc as integration  # noqa: E402
+from uivi.targets.probe import Probe, finite_points  # noqa: E402
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -109,10 +109,11 @@ def test_transformed_variables(name, precision):
 def test_the_density_is_that_of_pymc(name, precision, getkey):
     model = made(getattr(models, name))
     target = integration.target(model)
-    point = target.model.start(getkey())
+    (flat,) = finite_points(getkey(), target.model, Probe(target.log_density, 4), 1)
+    flat = jnp.asarray(flat, jnp.result_type(float))
+    point = target.unflatten(flat)
     values = {model.rvs_to_values[model[n]].name: np.asarray(v, np.float64) for n, v in point.items()}
     expected = model.compile_logp()(values)
-    flat = ravel_pytree(dict(sorted(point.items())))[0]
     np.testing.assert_allclose(target.log_density(flat), expected, rtol=precision)
     assert np.all(np.isfinite(jax.grad(target.log_density)(flat)))
 
@@ -200,7 +201,9 @@ def test_the_start_is_around_the_users_initial_values(getkey):
         pm.Normal("far", 0.0, 100.0, initval=50.0)
         pm.HalfNormal("scale", initval=np.exp(4.0))
     initial = dict(model.rvs_to_initial_values)
-    start = integration.target(model).model.start(getkey())
+    target = integration.target(model)
+    (point,) = finite_points(getkey(), target.model, Probe(target.log_density, 4), 1)
+    start = target.unflatten(jnp.asarray(point, jnp.float32))
     assert abs(start["far"] - 50) < 1 > abs(start["scale"] - 4)
     assert dict(model.rvs_to_initial_values) == initial
 

@@ -31,7 +31,6 @@ def out(tmp_path_factory):
     out = tmp_path_factory.mktemp("results")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(verdict, "NUM_DRAWS", 100)
-        patch.setattr(verdict, "NUM_MIXING", 20)
         patch.setattr(metrics, "kl_quadrature", functools.partial(metrics.kl_quadrature, log2_mixing=8))
         patch.setattr(bounds, "paper_elbo", functools.partial(bounds.paper_elbo, num_mixing=100))
         for preset, method in RECIPES:
@@ -210,6 +209,9 @@ def interrupted_after(step):
     """Returns a reporter that presses Ctrl-C once `step` updates are done."""
 
     class Presser(AbstractReporter):
+        def phase(self, name):
+            del name
+
         def update(self, done, total, rate, bound):
             if done == step:
                 os.kill(os.getpid(), signal.SIGINT)

@@ -5,7 +5,6 @@ import re
 import signal
 import sys
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -130,7 +129,7 @@ def test_one_trace_serves_all_chunks():
 
     state = make_state(density=counted)
     # As in a fit: a target that is not traced is traced anew at every look, in case it has changed.
-    state = eqx.tree_at(lambda s: s.target, state, traced(state.target))
+    state = dataclasses.replace(state, target=traced(state.target))
     state = monitored(state, 10).state
     first = len(traces)
     state = monitored(state, 60).state

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Float, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from uivi import _checks
 from uivi._types import Key, Latent, Scalar
@@ -36,7 +36,7 @@ class Problem(NamedTuple):
 
     target: AbstractTarget
     example: PyTree
-    points: Float[np.ndarray, "K D"] | None
+    points: Float[np.ndarray | Array, "K D"] | None
     rough: Callable[[Latent], Scalar] | None = None
 
     @property
@@ -104,11 +104,13 @@ def _of_example(log_density: Callable, init: PyTree) -> Problem:
     if not leaves or not all(jnp.issubdtype(x.dtype, jnp.floating) for x in leaves):
         kinds = sorted({str(x.dtype) for x in leaves}) or "no arrays"
         raise TypeError(f"expected `init` to hold float arrays only, got {kinds}: discrete z cannot be fitted")
-    start = np.concatenate([np.ravel(x).astype(np.float64) for x in leaves])
-    example = jax.tree.map(lambda x: jax.device_put(np.zeros_like(x)), host)
+    # BlackJAX calls this inside a compiled function, where there is no value to compute with.
+    is_traced = any(isinstance(x, jax.core.Tracer) for x in leaves)
+    start = ravel_pytree(host)[0] if is_traced else np.concatenate([np.ravel(x).astype(float) for x in leaves])
+    example = jax.tree.map(lambda x: jax.device_put(np.zeros(x.shape, x.dtype)), host)
     shapes = tuple((x.shape, x.dtype) for x in leaves)
     on_tree = _OnTree(log_density, _same(log_density, jax.tree.structure(host), shapes), example)
-    return Problem(Density(on_tree, len(start)), example, start[None])
+    return Problem(Density(on_tree, start.shape[0]), example, start[None])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,6 +156,8 @@ def _zeros(size: int) -> Any:
     return jax.device_put(np.zeros(size, jax.dtypes.canonicalize_dtype(float)))
 
 
-def _canonical(value: Any) -> np.ndarray:
+def _canonical(value: Any) -> Any:
+    if isinstance(value, jax.core.Tracer):
+        return value
     array = np.asarray(value)
     return array.astype(jax.dtypes.canonicalize_dtype(array.dtype))

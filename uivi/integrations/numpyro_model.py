@@ -20,6 +20,8 @@ with needs("NumPyro", extra="numpyro"):
     from numpyro.infer import log_likelihood as all_log_likelihoods
     from numpyro.infer.util import constrain_fn, potential_energy
 
+NEEDS_NUMBERS = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError)
+"""Errors of a model that looks at the values of its variables, if only in a trial run."""
 RADIUS = 2
 """Half width of the cube around zero from which starting points are drawn, as in NumPyro and Stan."""
 
@@ -47,6 +49,10 @@ class NumPyroModel(AbstractModel):
         dtype = jax.dtypes.canonicalize_dtype(float)
         self.centre = {name: np.zeros(shape, dtype) for name, shape in shapes.items()}
         self.example = {name: jax.device_put(value) for name, value in self.centre.items()}
+        try:
+            jax.eval_shape(self.log_density, self.example)
+        except Exception as error:
+            raise _failure(error, _advice(model, args, kwargs)) from error
 
     def log_density(self, unconstrained: Named) -> Scalar:
         """Returns minus NumPyro's potential energy."""
@@ -110,8 +116,11 @@ def trial(
         sites.update(_run(model, args, kwargs, key))
 
     try:
-        # Without numbers: run eagerly, every operation of the model would be compiled by itself.
-        jax.eval_shape(run, key)
+        try:
+            # Without numbers: run eagerly, every operation of the model would be compiled by itself.
+            jax.eval_shape(run, key)
+        except NEEDS_NUMBERS:
+            run(key)
     except Exception as error:
         raise _failure(error, advice or _advice(model, args, kwargs)) from error
     return sites

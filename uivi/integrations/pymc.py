@@ -84,7 +84,7 @@ class PyMCModel(AbstractModel):
     def why_not_finite(self) -> str:
         """Returns the terms of the log density that are not finite at the initial point, and where to look."""
         return (
-            f"at that point, {self._terms()}; look for NaN in the data, for observations outside the support "
+            f"at that point, {self._terms()}: look for NaN in the data, for observations outside the support "
             "of a distribution, for impossible parameters, and pass an `initval`"
         )
 

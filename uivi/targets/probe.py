@@ -69,7 +69,7 @@ def finite_points(key: Key, model: AbstractModel, probe: Probe, number: int) -> 
     if not found:
         raise ValueError(
             "expected a finite log density and gradient near the model's initial point in its unconstrained "
-            f"space, found none in {NUM_TRIES} tries: {model.why_not_finite()}"
+            f"space, found none in {NUM_TRIES} tries; {model.why_not_finite()}"
         )
     return np.stack(found[:number])
 

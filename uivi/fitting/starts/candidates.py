@@ -1,5 +1,7 @@
 """The starts that a fit may take."""
 
+import numpy as np
+
 from uivi import presets
 from uivi._types import Key
 from uivi.fitting.prechecks import NUM_TRIES, check_gradients, check_numbers
@@ -28,7 +30,7 @@ def find_starts(key: Key, problem: Problem, target: AbstractTarget) -> list[Star
     """
     assert isinstance(target, AbstractSingleSiteTarget)
     probe = Probe(target.log_density, MANY_POINTS if isinstance(target, AbstractGlobalTarget) else FEW_POINTS)
-    points = problem.points
+    points = None if problem.points is None else np.asarray(problem.points)
     if points is None:
         assert isinstance(problem.target, AbstractModelTarget)
         points = finite_points(key, problem.target.model, probe, NUM_POINTS)
