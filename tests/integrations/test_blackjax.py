@@ -14,6 +14,7 @@ import uivi
 from tests.helpers import TARGET_COVARIANCE, TARGET_MEAN, assert_mean, assert_not_mean
 from tests.tiny import implicit_family
 from uivi._jax import ordinary_promotion
+from uivi.families.sampling import sample_many
 from uivi.integrations.blackjax import UIVIInfo, UIVIState, posterior
 
 PRECISION = np.linalg.inv(TARGET_COVARIANCE)
@@ -144,9 +145,9 @@ def test_draws_are_of_averaged_parameters(getkey):
     algorithm = uivi.integrations.blackjax.as_vi_algorithm(log_density, estimator=SMALL)
     state, _ = run(algorithm, algorithm.init(POSITION), 3)
     averaged, key = posterior(state, log_density).family, getkey()
-    expected = jax.vmap(lambda k: averaged.sample(k).z)(jax.random.split(key, 5))
+    expected = sample_many(key, averaged, 5).z
     np.testing.assert_array_equal(flat(algorithm.sample(key, state, 5)), expected)
-    last = jax.vmap(lambda k: state.family.sample(k).z)(jax.random.split(key, 5))
+    last = sample_many(key, state.family, 5).z
     assert not np.array_equal(last, expected)
 
 

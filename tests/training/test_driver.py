@@ -17,7 +17,6 @@ from uivi import _types
 from uivi.fitting.fit import default_monitors
 from uivi.storage.checkpoints import Checkpoints
 from uivi.targets import Density
-from uivi.targets.traced import traced
 from uivi.training import driver
 from uivi.training.progress import AbstractReporter, Silent
 from uivi.training.update import Method, initial_state, run_updates, stack_states
@@ -128,11 +127,9 @@ def test_one_trace_serves_all_chunks():
         return log_density(z)
 
     state = make_state(density=counted)
-    # As in a fit: a target that is not traced is traced anew at every look, in case it has changed.
-    state = dataclasses.replace(state, target=traced(state.target))
-    state = monitored(state, 10).state
+    state = run(state, 10).state
     first = len(traces)
-    state = monitored(state, 60).state
+    state = run(state, 60).state
     assert len(traces) == first
     assert first <= 6
 

@@ -125,7 +125,8 @@ def check_numbers(
             "expected a finite gradient of the log density where the fit starts, got NaN or infinity: guard "
             "square roots, logarithms and divisions (jnp.where on the argument, not only on the result)"
         )
-    if not gradients.any():
+    # A single point may be a mode.
+    if len(draws) > 1 and not gradients.any():
         flat = "and constant" if np.ptp(values) == 0 else "although its value varies"
         raise ValueError(
             f"expected a differentiable log density, got a gradient of zero at all {len(draws)} draws, {flat}: "

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
@@ -105,7 +106,7 @@ def _of_example(log_density: Callable, init: PyTree) -> Problem:
         kinds = sorted({str(x.dtype) for x in leaves}) or "no arrays"
         raise TypeError(f"expected `init` to hold float arrays only, got {kinds}: discrete z cannot be fitted")
     # BlackJAX calls this inside a compiled function, where there is no value to compute with.
-    is_traced = any(isinstance(x, jax.core.Tracer) for x in leaves)
+    is_traced = any(isinstance(x, Tracer) for x in leaves)
     start = ravel_pytree(host)[0] if is_traced else np.concatenate([np.ravel(x).astype(float) for x in leaves])
     example = jax.tree.map(lambda x: jax.device_put(np.zeros(x.shape, x.dtype)), host)
     shapes = tuple((x.shape, x.dtype) for x in leaves)
@@ -157,7 +158,7 @@ def _zeros(size: int) -> Any:
 
 
 def _canonical(value: Any) -> Any:
-    if isinstance(value, jax.core.Tracer):
+    if isinstance(value, Tracer):
         return value
     array = np.asarray(value)
     return array.astype(jax.dtypes.canonicalize_dtype(array.dtype))

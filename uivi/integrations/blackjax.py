@@ -16,6 +16,7 @@ from uivi import _checks, presets
 from uivi._types import Info, Key, Status
 from uivi.estimators.base import AbstractEstimator
 from uivi.families.base import AbstractFamily
+from uivi.families.sampling import sample_many
 from uivi.fitting.posterior import Posterior
 from uivi.fitting.prechecks import check_structure
 from uivi.fitting.problem import Problem, problem_of
@@ -109,8 +110,7 @@ def as_vi_algorithm(
         return _state(state.position, after), UIVIInfo(info, skipped)
 
     def sample(rng_key: Key, state: UIVIState, num_samples: int) -> PyTree:
-        keys = jax.random.split(_checks.prng_key(rng_key), num_samples)
-        z = jax.vmap(lambda key: _fitted(state).sample(key).z)(keys)
+        z = sample_many(_checks.prng_key(rng_key), _fitted(state), num_samples).z
         return jax.vmap(ravel_pytree(state.position)[1])(z)
 
     return VIAlgorithm(init, step, sample)

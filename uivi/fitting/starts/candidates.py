@@ -34,14 +34,15 @@ def find_starts(key: Key, problem: Problem, target: AbstractTarget) -> list[Star
     if points is None:
         assert isinstance(problem.target, AbstractModelTarget)
         points = finite_points(key, problem.target.model, probe, NUM_POINTS)
-    check_gradients(problem.target, check_numbers(target.log_density, probe, points))
+    gradients = check_numbers(target.log_density, probe, points)
     search = lambda probe: find_start(key, probe, points, full_up_to=presets.FULL_COVARIANCE_UP_TO)
     if problem.rough is not None:
+        check_gradients(problem.target, gradients)
         return [recentred(search(Probe(problem.rough, MANY_POINTS)), probe)]
     start = search(probe)
     # The first q is close to this Gaussian: its draws are where the updates begin.
     noise = generator(key).standard_normal((NUM_TRIES, target.dim))
-    check_numbers(target.log_density, probe, start.from_normal(noise))
+    check_gradients(problem.target, check_numbers(target.log_density, probe, start.from_normal(noise)))
     if not TURNED_ABOVE < target.dim <= presets.FULL_COVARIANCE_UP_TO:
         return [start]
     return [start, turned(key, start, probe)]
