@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from uivi._jax import one_blas_thread, seldom_jit
+from uivi._random import written_out
 from uivi._types import Draw, Key
 from uivi.estimators.base import AbstractEstimator
 from uivi.estimators.uivi import UIVI
@@ -103,7 +104,7 @@ def look_batch(
     state: PyTree,
 ) -> tuple[tuple[Array, Array, Array, Array], Array | None]:
     """Returns the columns of `Evaluated` and the sums behind `ReverseMixing`, for batch `number`."""
-    draw_key, reverse_key, mixing_key = jax.random.split(jax.random.fold_in(key, number), 3)
+    draw_key, reverse_key, mixing_key = jax.random.split(jax.random.fold_in(written_out(key), number), 3)
     draws = jax.vmap(lambda k: family.sample(k))(jax.random.split(draw_key, BATCH))
     log_p = log_density_at(target, draws.z)
     if not isinstance(family, SemiImplicit) or proposal is None:

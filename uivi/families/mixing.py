@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from uivi import _checks
+from uivi._random import normal
 from uivi._types import Key, Noise, Scalar
 
 
@@ -33,7 +34,7 @@ class AbstractMixing(eqx.Module):
 
     def sample(self, key: Key) -> Noise:
         """Draws one ε, shape (E,)."""
-        return self.from_normal(jax.random.normal(key, (self.dim,)))
+        return self.from_normal(normal(key, (self.dim,)))
 
 
 class StandardNormal(AbstractMixing):

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from uivi._jax import seldom_jit
+from uivi._random import written_out
 from uivi._types import Context, Draw, Key
 from uivi.families.base import AbstractFamily
 
@@ -28,5 +29,5 @@ def sample_batch(key: Key, family: AbstractFamily, number: int, context: Context
 
 @seldom_jit
 def _sample(key: Key, family: AbstractFamily, number: Any, context: Context) -> Draw:
-    keys = jax.random.split(jax.random.fold_in(key, number), BATCH)
+    keys = jax.random.split(jax.random.fold_in(written_out(key), number), BATCH)
     return jax.vmap(lambda k: family.sample(k, context))(keys)

@@ -13,6 +13,7 @@ import optax
 from jaxtyping import Array, Float, PyTree
 
 from uivi import _checks
+from uivi._random import normal
 from uivi._types import Draw, Key, Scalar
 from uivi.families.mixing import AbstractMixing
 from uivi.families.semi_implicit import SemiImplicit
@@ -66,7 +67,7 @@ class _MixingAt(AbstractProposalAt):
     mixing: AbstractMixing
 
     def sample(self, key: Key, num: int) -> Float[Array, "K E"]:
-        return jax.vmap(self.mixing.from_normal)(jax.random.normal(key, (num, self.mixing.dim)))
+        return jax.vmap(self.mixing.from_normal)(normal(key, (num, self.mixing.dim)))
 
     def log_prob(self, eps: Float[Array, "E"]) -> Scalar:
         return self.mixing.log_prob(eps)
@@ -141,7 +142,7 @@ class _DefensiveAt(AbstractProposalAt):
     def sample(self, key: Key, num: int) -> Float[Array, "K E"]:
         # One normal vector serves whichever component its last number picks: random numbers are a large part of
         # an update's cost on a CPU.
-        u = jax.random.normal(key, (num, self.mixing.dim + 1), self.learned.mean.dtype)
+        u = normal(key, (num, self.mixing.dim + 1), self.learned.mean.dtype)
         u, from_mixing = u[:, :-1], jax.scipy.special.ndtr(u[:, -1:]) < self.share
         plain = jax.vmap(self.mixing.from_normal)(u)
         return jnp.where(from_mixing, plain, self.learned.from_normal(u))

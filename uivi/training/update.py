@@ -11,6 +11,7 @@ import optax
 from jaxtyping import Array, PyTree
 
 from uivi._jax import LESS_OPTIMISED, one_blas_thread, seldom_jit
+from uivi._random import written_out
 from uivi._types import Info, Key
 from uivi.estimators.base import AbstractEstimator
 from uivi.families.base import AbstractFamily
@@ -79,7 +80,7 @@ def one_update(method: Method, state: FitState) -> tuple[FitState, Info, Array]:
     A non-finite gradient changes nothing but the step count, and is reported.
     """
     # Keyed by the step alone, so that a resumed fit draws what an uninterrupted one would have drawn.
-    _, key = jax.random.split(jax.random.fold_in(state.key, state.step))
+    _, key = jax.random.split(jax.random.fold_in(written_out(state.key), state.step))
     params = (state.family, state.target)
     sites = state.target.sites(sites_key(state), state.step)
     with nullcontext() if method.precision is None else jax.default_matmul_precision(method.precision):

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from uivi import _checks
+from uivi._random import normal
 from uivi._types import Context, Key, Latent, Noise, Scalar
 from uivi.families.conditionals.base import (
     AbstractAutodiffConditional,
@@ -30,7 +31,7 @@ def normal_log_prob(z: Latent, loc: Latent, log_scale: Latent) -> Scalar:
 
 def normal_sample(key: Key, loc: Latent, log_scale: Latent) -> Latent:
     """Draws from N(loc, diag(exp(log_scale)²)), differentiably in both parameters."""
-    return loc + jnp.exp(log_scale) * jax.random.normal(key, loc.shape)
+    return loc + jnp.exp(log_scale) * normal(key, loc.shape)
 
 
 class AbstractGlobalScale(AbstractNetConditional):
@@ -80,7 +81,7 @@ class Gaussian(AbstractGlobalScale):
 
     def sample(self, key: Key, eps: Noise, context: Context = None) -> Latent:
         """Draws z = μ(ε) + σ u."""
-        return self.net(eps, context) + self.scale() * jax.random.normal(key, (self.dim,))
+        return self.net(eps, context) + self.scale() * normal(key, (self.dim,))
 
     def log_prob(self, z: Latent, eps: Noise, context: Context = None) -> Scalar:
         """Returns the log density of the Gaussian."""
