@@ -5,10 +5,13 @@ such loops, which take longer to start than to run and which XLA cannot fuse wit
 are written out. The numbers are the same, bit by bit.
 """
 
+import math
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
 from jax.extend import random as extended
 from jaxtyping import Array, Float
 
@@ -35,20 +38,24 @@ def normal(key: Key, shape: tuple[int, ...], dtype: Any = float) -> Float[Array,
 
     XLA computes an elementwise chain again for each of its consumers. For this one, that is too dear.
     """
-    return jax.lax.optimization_barrier(jax.random.normal(key, shape, dtype))
+    # Flat, because LLVM vectorises a loop over one long axis only.
+    return _computed_once(jax.random.normal(key, (math.prod(shape),), dtype), jax.random.key_data(key)).reshape(shape)
 
 
 def _threefry(key: Array, high: Array, low: Array) -> tuple[Array, Array]:
     """Returns both words of Threefry-2x32 with 20 rounds, elementwise in the counter."""
-    first, second = key[0], key[1]
-    keys = (first, second, first ^ second ^ jnp.uint32(_PARITY))
-    x, y = high + first, low + second
+    # Operations of `lax` on full arrays: those of jax.numpy take several times as long to trace.
+    word = lambda value: lax.full_like(low, np.uint32(value))
+    first, second = (lax.broadcast(key[i], low.shape) for i in (0, 1))
+    keys = (first, second, lax.bitwise_xor(lax.bitwise_xor(first, second), word(_PARITY)))
+    x, y = lax.add(high, first), lax.add(low, second)
     for group in range(_NUM_GROUPS):
         for rotation in _ROTATIONS[group % 2]:
-            x = x + y
-            y = ((y << jnp.uint32(rotation)) | (y >> jnp.uint32(32 - rotation))) ^ x
-        x = x + keys[(group + 1) % 3]
-        y = y + keys[(group + 2) % 3] + jnp.uint32(group + 1)
+            x = lax.add(x, y)
+            left, right = lax.shift_left(y, word(rotation)), lax.shift_right_logical(y, word(32 - rotation))
+            y = lax.bitwise_xor(lax.bitwise_or(left, right), x)
+        x = lax.add(x, keys[(group + 1) % 3])
+        y = lax.add(lax.add(y, keys[(group + 2) % 3]), word(group + 1))
     return x, y
 
 
@@ -68,7 +75,7 @@ def _seed(seed: Array) -> Array:
 
 
 def _split(key: Array, shape: tuple[int, ...]) -> Array:
-    return jnp.stack(_threefry(key, *_counters(shape)), -1)
+    return _computed_once(jnp.stack(_threefry(key, *_counters(shape)), -1), key)
 
 
 def _fold_in(key: Array, data: Array) -> Array:
@@ -76,12 +83,25 @@ def _fold_in(key: Array, data: Array) -> Array:
 
 
 def _random_bits(key: Array, bit_width: int, shape: tuple[int, ...]) -> Array:
-    x, y = _threefry(key, *_counters(shape))
+    x, y = _threefry(key, *_counters((math.prod(shape),)))
     if bit_width == 64:
-        return (x.astype(jnp.uint64) << 32) | y.astype(jnp.uint64)
-    return (x ^ y).astype(f"uint{bit_width}")
+        bits = (x.astype(jnp.uint64) << 32) | y.astype(jnp.uint64)
+    else:
+        bits = (x ^ y).astype(f"uint{bit_width}")
+    return _computed_once(bits, key).reshape(shape)
 
 
 _IMPLEMENTATION = extended.define_prng_impl(
     key_shape=(2,), seed=_seed, split=_split, random_bits=_random_bits, fold_in=_fold_in, name="uivi", tag="uivi"
 )
+
+
+def _computed_once(x: Array, key: Array) -> Array:
+    """Keeps XLA from computing an elementwise chain again for each of its consumers."""
+    if x.size < 2: return x
+    def loop(x, key):
+        # XLA on a CPU drops its barriers before it fuses. A loop is one that it keeps; this one never runs, but XLA
+        # cannot know that a word has less than 64 bits set.
+        never = (jax.lax.population_count(key.ravel()[0]) >> 6).astype(jnp.int32)
+        return jax.lax.fori_loop(0, never, lambda _, y: y + jnp.ones((), y.dtype), x)
+    return jax.lax.platform_dependent(x, key, cpu=loop, default=lambda x, key: jax.lax.optimization_barrier(x))

@@ -4,6 +4,8 @@ A proposal only changes how well a kernel mixes, never what it is invariant for.
 """
 
 import abc
+import math
+from statistics import NormalDist
 from typing import NamedTuple
 
 import equinox as eqx
@@ -19,9 +21,6 @@ from uivi.families.mixing import AbstractMixing
 from uivi.families.semi_implicit import SemiImplicit
 from uivi.networks import MLP, he_init
 from uivi.trainable import trained
-
-MOST_UNROLLED = 16
-"""Largest number of rows of a small inverse that are written out instead of looped over."""
 
 
 class AbstractProposalAt(eqx.Module):
@@ -117,19 +116,19 @@ class _GaussianAt(eqx.Module):
 
 
 def _unit_lower_inverse(matrix: Float[Array, "E E"]) -> Float[Array, "E E"]:
-    """Inverts a lower triangular matrix with a unit diagonal, row by row.
+    """Inverts I - N, where N is strictly lower triangular, as the product (I + N)(I + N²)(I + N⁴)...
 
-    A solve by LAPACK takes twice as long at this size. Worse, JAX 0.10 deadlocks if two batched solves run at
-    once on two cores, as they do in a program that draws from a proposal in two places.
+    It ends, because powers of N from the E-th on are zero. A solve by LAPACK takes longer at this size. Worse, JAX
+    0.10 deadlocks if two batched solves run at once on a CPU with two cores.
     """
     size = matrix.shape[0]
     identity = jnp.eye(size, dtype=matrix.dtype)
-
-    def row(number: Array | int, rows: Array) -> Array:
-        return rows.at[number].set(identity[number] - matrix[number] @ rows)
-
-    # Rows from `number` on are still zero, so the strict lower part of the matrix is all that counts.
-    return jax.lax.fori_loop(0, size, row, jnp.zeros_like(matrix), unroll=min(size, MOST_UNROLLED))
+    power = identity - matrix
+    inverse = identity + power
+    for _ in range(1, math.ceil(math.log2(size)) if size > 1 else 0):
+        power = power @ power
+        inverse = inverse + inverse @ power
+    return inverse
 
 
 class _DefensiveAt(AbstractProposalAt):
@@ -143,7 +142,7 @@ class _DefensiveAt(AbstractProposalAt):
         # One normal vector serves whichever component its last number picks: random numbers are a large part of
         # an update's cost on a CPU.
         u = normal(key, (num, self.mixing.dim + 1), self.learned.mean.dtype)
-        u, from_mixing = u[:, :-1], jax.scipy.special.ndtr(u[:, -1:]) < self.share
+        u, from_mixing = u[:, :-1], u[:, -1:] < NormalDist().inv_cdf(self.share)
         plain = jax.vmap(self.mixing.from_normal)(u)
         return jnp.where(from_mixing, plain, self.learned.from_normal(u))
 

@@ -124,9 +124,8 @@ def _run(method: Method, state: FitState, num_steps: Any) -> tuple[FitState, Chu
     if state.step.ndim:
         update = eqx.filter_vmap(update)
     arrays, static = eqx.partition(state, eqx.is_array)
-    shapes = jax.eval_shape(lambda a: update(eqx.combine(a, static))[1], arrays)
     # One array for all sums, so that a GPU adds them in one kernel.
-    totals = jnp.zeros((len(shapes) + 1, *shapes[0].shape))
+    totals = jnp.zeros((len(Info._fields) + 1, *state.step.shape))
 
     def body(_, carry):
         arrays, totals = carry
