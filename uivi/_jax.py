@@ -17,6 +17,7 @@ R = TypeVar("R")
 LESS_OPTIMISED: dict[str, Any] = {"xla_backend_optimization_level": 1}
 """LLVM's level 1 instead of 3. It halves the time that a CPU program takes to compile, and the result is as
 fast: the loops are XLA's own, and matrix products come from a library."""
+_PLAIN: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
 _READY_MADE: dict[str, Any] = LESS_OPTIMISED | {"xla_gpu_enable_triton_gemm": False}
 
 
@@ -27,7 +28,16 @@ def seldom_jit(function: Callable[P, R]) -> Callable[P, R]:
     an evaluation. This leaves the products to cuBLAS. Inside another compiled function, the result is the
     function itself.
     """
-    options: dict[str, Any] = {"compiler_options": _READY_MADE}
+    return _jit(function, _READY_MADE)
+
+
+def once_jit(function: Callable[P, R]) -> Callable[P, R]:
+    """`seldom_jit` for small programs that run once or twice: XLA does not optimise them at all."""
+    return _jit(function, _READY_MADE | _PLAIN)
+
+
+def _jit(function: Callable[P, R], compiler_options: dict[str, Any]) -> Callable[P, R]:
+    options: dict[str, Any] = {"compiler_options": compiler_options}
     compiled = eqx.filter_jit(function, **options)
 
     @functools.wraps(function)
@@ -52,11 +62,12 @@ def one_blas_thread() -> contextlib.AbstractContextManager:
     wait for the next call, on the cores that XLA needs. On two cores, an update of 100 dimensions takes half
     the time without them.
     """
-    return _blas().limit(limits=1, user_api="blas")
+    return load_blas().limit(limits=1, user_api="blas")
 
 
 @functools.cache
-def _blas() -> ThreadpoolController:
+def load_blas() -> ThreadpoolController:
+    """Imports the library and returns what limits its threads."""
     importlib.import_module("scipy.linalg")  # the library must be loaded before it can be found
     return ThreadpoolController()
 

@@ -26,20 +26,24 @@ _PARITY = 0x1BD11BDA
 def written_out(key: Key) -> Key:
     """Returns a key that gives the same numbers by the rounds that are written out.
 
-    Keys of another generator, and many keys at once, come back as they are.
+    A key of another generator comes back as it is.
     """
-    if str(jax.random.key_impl(key)) != "threefry2x32":
-        return key
-    return jax.random.wrap_key_data(jax.random.key_data(key), impl=_IMPLEMENTATION)
+    return _rewrapped(key, "threefry2x32", _IMPLEMENTATION)
 
 
 def normal(key: Key, shape: tuple[int, ...], dtype: Any = float) -> Float[Array, "..."]:
-    """Returns standard normal numbers, computed once.
-
-    XLA computes an elementwise chain again for each of its consumers. For this one, that is too dear.
-    """
+    """Returns standard normal numbers, computed once for all that use them."""
+    bare = _rewrapped(key, "uivi", _BARE)
     # Flat, because LLVM vectorises a loop over one long axis only.
-    return _computed_once(jax.random.normal(key, (math.prod(shape),), dtype), jax.random.key_data(key)).reshape(shape)
+    numbers = jax.random.normal(bare, (math.prod(shape),), dtype)
+    return _computed_once(numbers, jax.random.key_data(key)).reshape(shape)
+
+
+def _rewrapped(key: Key, name: str, implementation: Any) -> Key:
+    """Returns the key with another implementation, if its own has this name."""
+    if str(jax.random.key_impl(key)) != name:
+        return key
+    return jax.random.wrap_key_data(jax.random.key_data(key), impl=implementation)
 
 
 def _threefry(key: Array, high: Array, low: Array) -> tuple[Array, Array]:
@@ -82,26 +86,49 @@ def _fold_in(key: Array, data: Array) -> Array:
     return jnp.stack(_threefry(key, jnp.zeros((), jnp.uint32), data.astype(jnp.uint32)))
 
 
-def _random_bits(key: Array, bit_width: int, shape: tuple[int, ...]) -> Array:
+def _bare_bits(key: Array, bit_width: int, shape: tuple[int, ...]) -> Array:
     x, y = _threefry(key, *_counters((math.prod(shape),)))
     if bit_width == 64:
         bits = (x.astype(jnp.uint64) << 32) | y.astype(jnp.uint64)
     else:
         bits = (x ^ y).astype(f"uint{bit_width}")
-    return _computed_once(bits, key).reshape(shape)
+    return bits.reshape(shape)
 
 
-_IMPLEMENTATION = extended.define_prng_impl(
-    key_shape=(2,), seed=_seed, split=_split, random_bits=_random_bits, fold_in=_fold_in, name="uivi", tag="uivi"
-)
+def _random_bits(key: Array, bit_width: int, shape: tuple[int, ...]) -> Array:
+    return _computed_once(_bare_bits(key, bit_width, shape), key)
 
 
+@jax.custom_batching.custom_vmap
 def _computed_once(x: Array, key: Array) -> Array:
-    """Keeps XLA from computing an elementwise chain again for each of its consumers."""
-    if x.size < 2: return x
-    def loop(x, key):
-        # XLA on a CPU drops its barriers before it fuses. A loop is one that it keeps; this one never runs, but XLA
-        # cannot know that a word has less than 64 bits set.
-        never = (jax.lax.population_count(key.ravel()[0]) >> 6).astype(jnp.int32)
-        return jax.lax.fori_loop(0, never, lambda _, y: y + jnp.ones((), y.dtype), x)
-    return jax.lax.platform_dependent(x, key, cpu=loop, default=lambda x, key: jax.lax.optimization_barrier(x))
+    """Keeps XLA from computing an elementwise chain again for each of its consumers.
+
+    Args:
+        x: the result of the chain.
+        key: words that XLA does not know.
+    """
+
+    def loop(x: Array, key: Array) -> Array:
+        # On a CPU, XLA drops its barriers before it fuses. It cannot fuse across a loop. This one never runs,
+        # but XLA does not know that a word has fewer than 64 bits set.
+        never = (lax.population_count(key.ravel()[0]) >> 6).astype(jnp.int32)
+        return lax.fori_loop(0, never, lambda _, y: y + jnp.ones((), y.dtype), x)
+
+    return lax.platform_dependent(x, key, cpu=loop, default=lambda x, _: lax.optimization_barrier(x))
+
+
+@_computed_once.def_vmap
+def _(axis_size: int, in_batched: list[bool], x: Array, key: Array) -> tuple[Array, bool]:
+    """Treats the batch as one array."""
+    del axis_size
+    return _computed_once(x, key), in_batched[0]
+
+
+def _implementation(name: str, random_bits: Any) -> Any:
+    functions = {"seed": _seed, "split": _split, "random_bits": random_bits, "fold_in": _fold_in}
+    return extended.define_prng_impl(key_shape=(2,), name=name, tag=name, **functions)
+
+
+_IMPLEMENTATION = _implementation("uivi", _random_bits)
+_BARE = _implementation("uivi-bare", _bare_bits)
+"""The same without a barrier, for numbers that are not used as they are."""

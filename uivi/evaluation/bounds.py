@@ -177,8 +177,8 @@ def log_marginal_sides(
     With w(ε) = q(z|ε) q(ε) / m(ε|z) and ε_l ~ m, the high one is the log of the mean of w over ε_1..L and the
     generating ε, and the low one is the log of the mean over ε_1..L alone.
     """
-    fresh, own = importance_weights(key, family, draw, num_mixing, proposal)[1:]
-    return high_and_low(jax.nn.logsumexp(fresh), own, num_mixing)
+    weights = importance_weights(key, family, draw, num_mixing, proposal)[1]
+    return high_and_low(jax.nn.logsumexp(weights[1:]), weights[0], num_mixing)
 
 
 def high_and_low(log_sum: _Values, own: _Values, num_mixing: int) -> tuple[_Values, _Values]:
@@ -199,13 +199,13 @@ def high_and_low(log_sum: _Values, own: _Values, num_mixing: int) -> tuple[_Valu
 
 def importance_weights(
     key: Key, family: SemiImplicit, draw: Draw, num_mixing: int, proposal: FittedProposal
-) -> tuple[Float[Array, "L E"], Float[Array, "L"], Float[Array, ""]]:
-    """Returns proposals for q(ε|z), their log weights, and the log weight of the generating ε."""
+) -> tuple[Float[Array, "M E"], Float[Array, "M"]]:
+    """Returns the generating ε followed by L proposals for q(ε|z), and the log weights of all of them."""
     at = proposal.at(family, draw.z, None)
     density = family.reverse_log_density(draw.z, draw.eps)
-    weigh = lambda eps: density(eps) - at.log_prob(eps)
-    eps = at.sample(key, num_mixing)
-    return eps, jax.vmap(weigh)(eps), weigh(draw.eps)
+    # In one array, so that the network is compiled once.
+    eps = jnp.concatenate([draw.eps[None], at.sample(key, num_mixing)])
+    return eps, jax.vmap(lambda e: density(e) - at.log_prob(e))(eps)
 
 
 def _sample(key: Key, family: AbstractFamily, num: int) -> Draw:

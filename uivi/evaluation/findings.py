@@ -54,13 +54,14 @@ def with_verdict(check: Check, history: History) -> Check:
     return dataclasses.replace(check, verdict=worst, advice=tuple(finding.words for finding in found))
 
 
-def falls_short(mixing: ReverseMixing | None, pareto_k: float, gaps: MomentGaps) -> bool:
-    """Whether a fit in progress needs a better reverse sampler or more updates.
+def is_biased(mixing: ReverseMixing | None) -> bool:
+    """Whether a fit in progress needs a better reverse sampler: the one it has is not good enough to rely on."""
+    return mixing is not None and not mixing.recovered > RELIABLE_RECOVERED
 
-    It would not be called good as it is, or its reverse sampler is not yet good enough to rely on.
-    """
-    is_biased = mixing is not None and not mixing.recovered > RELIABLE_RECOVERED
-    return is_biased or not pareto_k < RELIABLE_K or bool(_errors(gaps))
+
+def falls_short(pareto_k: float, gaps: MomentGaps) -> bool:
+    """Whether a fit in progress would not be called good by its importance weights."""
+    return not pareto_k < RELIABLE_K or bool(_errors(gaps))
 
 
 def is_doubtful(gaps: MomentGaps) -> bool:

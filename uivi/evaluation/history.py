@@ -6,8 +6,10 @@ from typing import Any
 BOUND = "elbo_lower"
 """Column of the bound. The column `elbo_lower_stderr` holds its standard error."""
 
-SHORT = "short"
-"""Column of the looks that found the fit to fall short."""
+SHORT, BIASED = "short", "biased"
+"""Columns of the looks that found the fit to fall short, and its reverse sampler to be biased."""
+KL = "kl"
+"""Column of the estimated KL divergence from the posterior."""
 
 History = dict[str, list[Any]]
 
@@ -41,10 +43,10 @@ def recent_gain(history: History) -> tuple[float, str]:
     return after - before - 2 * math.hypot(stderr_before, stderr_after), "the last fifth"
 
 
-def is_short(history: History) -> bool:
-    """Returns whether the last look at the fit found that it falls short; see `findings.falls_short`."""
-    known = [value for value in history.get(SHORT, []) if value is not None]
-    return bool(known and known[-1])
+def last(history: History, name: str) -> float | None:
+    """Returns the last value of a column that is not taken at every record; None if there is none."""
+    known = [value for value in history.get(name, []) if value is not None]
+    return known[-1] if known else None
 
 
 def total(history: History, name: str) -> float:

@@ -31,6 +31,19 @@ def log_mean_weight(log_weights: Float[Array | np.ndarray, "S"]) -> tuple[Scalar
     return log_mean, jnp.std(relative, ddof=1) / math.sqrt(number)
 
 
+def kl_divergence(log_weights: Float[Array | np.ndarray, "S"]) -> tuple[float, float]:
+    """Estimates KL(q‖p) from log p/q at draws of q, p unnormalised, and returns its standard error.
+
+    It is the log of the mean weight, which estimates log Z, minus the mean log weight. It means something where
+    k-hat is good: draws that q never makes have no weight.
+    """
+    logs = np.asarray(log_weights, np.float64)
+    relative = np.exp(logs - np.logaddexp.reduce(logs)) * len(logs)
+    # d log m = dm / m: each draw adds its relative weight to the first term and its log to the second.
+    stderr = np.std(relative - logs) / math.sqrt(max(len(logs) - 1, 1))
+    return float(np.logaddexp.reduce(logs) - math.log(len(logs)) - np.mean(logs)), float(stderr)
+
+
 def pareto_k(log_weights: Float[Array | np.ndarray, "S"]) -> float:
     """Returns k-hat of Pareto-smoothed importance sampling (Vehtari et al. 2024)."""
     return smoothed_weights(log_weights)[1]

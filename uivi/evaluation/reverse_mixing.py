@@ -84,7 +84,7 @@ def _mixing(key: Key, sampler, state, family, num_draws: int, num_reference: int
 
 
 def compare(
-    family: SemiImplicit, draw: Draw, used: ReverseDraws, eps: Array, fresh: Array, own: Array
+    family: SemiImplicit, draw: Draw, used: ReverseDraws, eps: Array, weights: Array
 ) -> tuple[Array, Array, Array, Array]:
     """Returns numerators and denominators of `dependence` and `recovered` at one z.
 
@@ -95,15 +95,14 @@ def compare(
         family: the family.
         draw: z and the ε that made it.
         used: what the sampler returned.
-        eps: proposals for the reference.
-        fresh: their log weights.
-        own: log weight of the ε that made z.
+        eps: the generating ε followed by proposals, for the reference. The generating ε is an exact draw from
+            q(ε|z): with it the weights cannot all be negligible.
+        weights: their log weights.
     """
-    # The generating ε is an exact draw from q(ε|z). With it the weights cannot all be negligible.
-    all_eps = jnp.concatenate([eps, draw.eps[None]])
-    weights = jax.nn.log_softmax(jnp.concatenate([fresh, own[None]]))
-    exact = ReverseDraws(all_eps, weights, draw.eps)
-    start = ReverseDraws(draw.eps[None], jnp.zeros_like(own)[None], draw.eps)
+    exact = ReverseDraws(eps, jax.nn.log_softmax(weights), draw.eps)
+    # The same array ε with all weight on its first entry, so that XLA evaluates the network once for both.
+    only_first = jnp.where(jnp.arange(len(weights)) == 0, jnp.zeros_like(weights), -jnp.inf)
+    start = ReverseDraws(eps, only_first, draw.eps)
     mean = jnp.exp(exact.log_weights) @ exact.eps
     here, there = draw.eps - mean, jnp.exp(used.log_weights) @ used.eps - mean
     score_used, score_exact, score_start = (score(family, draw.z, r) for r in (used, exact, start))

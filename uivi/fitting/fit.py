@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,9 +13,11 @@ import optax
 from jaxtyping import PyTree
 
 from uivi import _checks, presets
+from uivi._jax import once_jit
 from uivi._types import Key, Status
 from uivi.estimators.base import AbstractEstimator
 from uivi.families.base import AbstractFamily
+from uivi.families.conditionals.affine import Frame
 from uivi.fitting.ahead import ahead
 from uivi.fitting.posterior import Posterior
 from uivi.fitting.prechecks import check_structure, check_target, check_trace
@@ -22,6 +25,7 @@ from uivi.fitting.problem import Problem, problem_of
 from uivi.fitting.starts.candidates import find_starts
 from uivi.fitting.starts.comparison import pick_start
 from uivi.fitting.starts.search import Start
+from uivi.presets.density import family_on
 from uivi.storage import descriptions
 from uivi.storage.checkpoints import Checkpoints
 from uivi.targets.base import AbstractSingleSiteTarget, AbstractTarget
@@ -32,7 +36,7 @@ from uivi.training.driver import NUM_RECORDS, Driven, drive
 from uivi.training.monitors import AbstractMonitor, ElboMonitor
 from uivi.training.progress import AbstractReporter, print_verdict, reporter
 from uivi.training.rounds import Rounds
-from uivi.training.update import Method, initial_state, unstack_states
+from uivi.training.update import FitState, Method, initial_state, unstack_states
 
 NUM_BOUNDS = 20
 """Number of times that a fit without rounds looks at its ELBO."""
@@ -102,9 +106,12 @@ def fit(
         )
         target = _as_fitted(problem)
         is_searched = family is None and problem.has_start
-        first = (
-            _default_family(keys["family"], target.dim, is_searched=is_searched) if family is None else family
-        )
+        # The shapes of a fit are known before its start is: compilation need not wait for the search.
+        make = functools.partial(_state_on, keys["family"], keys["run"], target=target)
+        if is_searched:
+            first = eqx.filter_eval_shape(family_on, keys["family"], target.dim, _unit_frame(target.dim))
+        else:
+            first = presets.default_family(keys["family"], target.dim) if family is None else family
         check_structure(keys["check"], target, first)
         has_elbo = _has_elbo(first, target)
         if num_steps is None:
@@ -114,17 +121,19 @@ def fit(
         estimators = every if isinstance(num_steps, Rounds) else every[-1:]
         optimizer, is_own = optimizer or presets.default_optimizer(num_steps), optimizer is not None
         methods = [Method(estimator, optimizer) for estimator in estimators]
-        state = initial_state(keys["run"], methods[0], first, target)
-        compiler.begin(methods[0], state, has_elbo=has_elbo)
         if is_searched:
+            shapes = eqx.filter_eval_shape(make, methods[0], _unit_frame(target.dim))
+            compiler.begin(methods[0], _zeros_like(shapes, keys["run"]), has_elbo=has_elbo)
+            # The updates are traced meanwhile, which keeps Python busy but leaves a core to XLA.
+            make(methods[0], _unit_frame(target.dim))
             shown.phase("searching for a start")
             starts = find_starts(keys["start"], problem, target)
             target = _anchored(target, starts[0])
-            families = [presets.default_family(keys["family"], target.dim, start=start) for start in starts]
-            states = [initial_state(keys["run"], methods[0], family, target) for family in families]
+            states = [make(methods[0], start.frame(), target=target) for start in starts]
         else:
+            states = [initial_state(keys["run"], methods[0], first, target)]
+            compiler.begin(methods[0], states[0], has_elbo=has_elbo)
             check_target(keys["check"], target, first)
-            states = [state]
         checkpoints = None
         if checkpoint is not None:
             schedule = "user" if is_own else repr(num_steps)
@@ -169,14 +178,29 @@ def _as_fitted(problem: Problem) -> AbstractTarget:
     return traced(target)
 
 
-def _default_family(key: Key, dim: int, *, is_searched: bool) -> AbstractFamily:
-    """Returns the default family, on a unit scale if its start is still searched for."""
-    if not is_searched:
-        return presets.default_family(key, dim)
+def _unit_frame(dim: int) -> Frame:
+    """Returns a frame of the shapes that the search will find."""
     is_full = dim <= presets.FULL_COVARIANCE_UP_TO
-    return presets.default_family(
-        key, dim, start=Start(np.zeros(dim), np.eye(dim) if is_full else np.ones(dim))
-    )
+    return Start(np.zeros(dim), np.eye(dim) if is_full else np.ones(dim)).frame()
+
+
+@once_jit
+def _state_on(family_key: Key, run_key: Key, method: Method, frame: Frame, *, target: AbstractTarget) -> FitState:
+    """Returns the state before the first update, with the default family on a frame."""
+    family = family_on(family_key, target.dim, frame)
+    return initial_state(run_key, method, family, target)
+
+
+def _zeros_like(shapes: PyTree, key: Key) -> PyTree:
+    """Returns arrays of these shapes. Only their shapes matter; `key` stands for keys."""
+
+    def zeros(leaf: Any) -> Any:
+        if not isinstance(leaf, jax.ShapeDtypeStruct):
+            return leaf
+        is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+        return key if is_key else jax.device_put(np.zeros(leaf.shape, leaf.dtype))
+
+    return jax.tree.map(zeros, shapes)
 
 
 def _anchored(target: AbstractTarget, start: Start) -> AbstractTarget:
@@ -227,7 +251,7 @@ def posteriors(driven: Driven, example: PyTree) -> list[Posterior]:
     ]
 
 
-@jax.jit
+@once_jit
 def _keys(key: Key) -> dict[str, Key]:
     """Returns a key for each part of a fit."""
     names = ("family", "check", "run", "problem", "start")

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from uivi._jax import seldom_jit
+from uivi._jax import once_jit
 from uivi._types import Context, Key, Latent, Scalar
 from uivi.families.base import AbstractFamily
 from uivi.families.sampling import sample_batch
@@ -52,7 +52,7 @@ def check_structure(
     return log_density, context
 
 
-@seldom_jit
+@once_jit
 def _first_site(key: Key, target: AbstractTarget):
     site = jax.tree.map(lambda x: x[0], target.sites(key, jnp.zeros((), jnp.int32)))
     return site, target.context(site)

@@ -5,7 +5,7 @@ import functools
 import jax.numpy as jnp
 import optax
 
-from uivi._jax import seldom_jit
+from uivi._jax import once_jit
 from uivi._types import Key
 from uivi.estimators import SIVI, UIVI, AbstractEstimator, StickingTheLanding
 from uivi.families import (
@@ -24,16 +24,17 @@ from uivi.families import (
     authors_init,
     small_init,
 )
+from uivi.families.conditionals.affine import Frame
 from uivi.fitting.starts.search import Start
 from uivi.reverse import HMC, ISIR, AuthorsRule, Learned
 from uivi.training.optimisers import adam, paper_rmsprop
 from uivi.training.rounds import Rounds
 
 DEFAULT_STEPS = 6_000
-DEFAULT_RATE = 4e-3
+DEFAULT_RATE = 1e-2
 FULL_COVARIANCE_UP_TO = 200
-EFFORTS = ((24, 1), (48, 2), (100, 2))
-"""Proposals in a round of i-SIR and number of rounds, from the least effort to the most."""
+EFFORTS = (32, 100)
+"""Numbers of proposals, from the least effort to the most."""
 
 
 def default_family(
@@ -52,14 +53,19 @@ def default_family(
         start: where q starts, and the scale on which it is fitted; see `Standardised`.
         noise_dim: size of the noise, E. By default it is D, but at least 3 and at most 10.
     """
+    return family_on(key, dim, None if start is None else start.frame(), noise_dim)
+
+
+def family_on(key: Key, dim: int, frame: Frame | None, noise_dim: int | None = None) -> SemiImplicit:
+    """Returns `default_family` on a frame that is made already, or on none; JAX can trace this."""
     noise_dim = min(max(dim, 3), 10) if noise_dim is None else noise_dim
     conditional = _conditional(key, dim, noise_dim)
-    if start is not None:
-        conditional = Standardised.create(conditional, *(jnp.asarray(x) for x in (start.loc, start.factor)))
+    if frame is not None:
+        conditional = Standardised.on(conditional, frame)
     return SemiImplicit(StandardNormal(noise_dim), conditional)
 
 
-@seldom_jit
+@once_jit
 def _conditional(key: Key, dim: int, noise_dim: int) -> AbstractConditional:
     """Returns the conditional of `default_family` before it is put on the scale of the start."""
     # 0.7² + exp(-0.35)² is about one: w starts with unit variance, half of it from ε.
@@ -72,13 +78,11 @@ def _conditional(key: Key, dim: int, noise_dim: int) -> AbstractConditional:
 def default_estimators(family: AbstractFamily) -> tuple[AbstractEstimator, ...]:
     """Returns UIVI with learned i-SIR for semi-implicit families, sticking the landing for explicit ones.
 
-    UIVI comes with few proposals, more, and (up to 200 dimensions) many. A fit begins with few; see
-    `uivi.training.Rounds`.
+    UIVI comes with few proposals and with many. A fit begins with few; see `uivi.training.Rounds`.
     """
     if isinstance(family, AbstractExplicit):
         return (StickingTheLanding(),)
-    efforts = EFFORTS if family.dim <= FULL_COVARIANCE_UP_TO else EFFORTS[:-1]
-    return tuple(default_uivi(*effort) for effort in efforts)
+    return tuple(default_uivi(effort) for effort in EFFORTS)
 
 
 def default_estimator(family: AbstractFamily) -> AbstractEstimator:
@@ -119,17 +123,17 @@ def paper_optimizer(num_steps: int) -> optax.GradientTransformation:
     return paper_rmsprop()
 
 
-def default_uivi(num_proposals: int = 100, num_rounds: int = 2) -> UIVI:
-    """Returns UIVI with S = 64 and rounds of i-SIR that count the start by its squared weight.
+def default_uivi(num_proposals: int = EFFORTS[-1]) -> UIVI:
+    """Returns UIVI with S = 64 and a round of i-SIR that counts the start by its squared weight.
 
     The weight that the start keeps biases the entropy's gradient and makes q too narrow. Hence the proposals
     are many and slightly widened, and nine of ten are learned: in many dimensions the reverse conditional is
     narrow compared with q(ε).
     """
-    proposal = Learned(prior_share=0.1, inflation=1.2)
-    return UIVI(num_draws=64, sampler=ISIR(num_proposals, num_rounds, proposal, start_power=2.0))
+    proposal = Learned(prior_share=0.1, inflation=1.2, learning_rate=3e-3)
+    return UIVI(num_draws=64, sampler=ISIR(num_proposals, 1, proposal, start_power=2.0))
 
 
 def default_sivi() -> SIVI:
-    """Returns SIVI with S = 64 and L = 200, as many network evaluations as `default_uivi`."""
-    return SIVI(num_draws=64, num_mixing=200)
+    """Returns SIVI with S = 64 and L = 100, as many network evaluations as `default_uivi`."""
+    return SIVI(num_draws=64, num_mixing=EFFORTS[-1])

@@ -3,7 +3,7 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from uivi import _checks
 from uivi._types import Draw, Key, ReverseDraws, ReverseInfo
@@ -57,14 +57,30 @@ class ISIR(AbstractPerDrawSampler):
         density = family.reverse_log_density(draw.z, draw.eps, context)
         propose_key, pick_key = jax.random.split(key)
         # Proposals do not depend on the current ε: one batch serves all rounds.
-        fresh = proposal.sample(propose_key, self.num_rounds * self.num_proposals)
-        eps = jnp.concatenate([draw.eps[None], fresh])
+        eps = jnp.concatenate([draw.eps[None], proposal.sample(propose_key, self.total)])
         raw = jax.vmap(lambda e: density(e) - proposal.log_prob(e))(eps)
+        return *self.weigh(pick_key, eps, raw), ()
+
+    @property
+    def total(self) -> int:
+        """Number of proposals in all rounds."""
+        return self.num_rounds * self.num_proposals
+
+    def weigh(
+        self, key: Key, eps: Float[Array, "M E"], raw: Float[Array, "M"]
+    ) -> tuple[ReverseDraws, ReverseInfo]:
+        """Runs all rounds on given proposals.
+
+        Args:
+            key: random key of the picks.
+            eps: the current ε, followed by the proposals of all rounds.
+            raw: log of their weights q(z|ε) q(ε) / m(ε|z).
+        """
         # Minus infinity is an ordinary zero weight, outside the support; NaN and plus infinity are faults.
         bad = jnp.sum(jnp.isnan(raw) | (raw == jnp.inf))
         raw = jnp.where(jnp.isfinite(raw), raw, -jnp.inf)
         numbers = jnp.arange(eps.shape[0])
-        gumbel = jax.random.gumbel(pick_key, (self.num_rounds, eps.shape[0]), raw.dtype)
+        gumbel = jax.random.gumbel(key, (self.num_rounds, eps.shape[0]), raw.dtype)
         place, moved, log_weights = jnp.zeros((), numbers.dtype), 0.0, raw
         # Unrolled in Python, so that XLA merges the network evaluations here with those of the score.
         for number in range(self.num_rounds):
@@ -83,7 +99,7 @@ class ISIR(AbstractPerDrawSampler):
             log_weights = jax.nn.log_softmax(jnp.where(is_start, self.start_power * log_weights, log_weights))
         share = jnp.asarray(moved / self.num_rounds, eps.dtype)
         info = ReverseInfo(jnp.full_like(share, jnp.nan), share, bad.astype(eps.dtype))
-        return ReverseDraws(eps, log_weights, eps[place]), info, ()
+        return ReverseDraws(eps, log_weights, eps[place]), info
 
     def adapt(self, state: PyTree, draws: Draw, contexts: Array | None, memos: tuple) -> PyTree:
         """Lets the proposal learn from the pairs of this update."""

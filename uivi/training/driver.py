@@ -168,8 +168,8 @@ class _Driver:
 
     def _is_over(self) -> bool:
         history = self.run.history
-        effort = self.rounds.effort(history, len(self.methods))
-        return self.rounds.is_over(history, can_raise=effort < len(self.methods))
+        effort = self.rounds.effort(history, len(self.methods) - 1)
+        return self.rounds.is_over(history, can_raise=bool(history) and effort > history["effort"][-1])
 
     def _choose_method(self) -> int:
         """Takes the method of the next chunk; returns its number."""

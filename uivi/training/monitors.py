@@ -9,8 +9,9 @@ import jax
 from jaxtyping import Array
 
 from uivi.evaluation import bounds
-from uivi.evaluation.findings import falls_short
-from uivi.evaluation.history import SHORT
+from uivi.evaluation.findings import falls_short, is_biased
+from uivi.evaluation.history import BIASED, KL, SHORT
+from uivi.evaluation.importance import kl_divergence
 from uivi.evaluation.look import BATCH, look
 from uivi.evaluation.verdict import FIRST_OF_MORE, MORE_DRAWS, compare_moments
 from uivi.training.update import FitState, Method
@@ -58,5 +59,7 @@ class ElboMonitor(AbstractMonitor):
             "bracket": upper.mean - lower.mean,
             "recovered": math.nan if found.mixing is None else found.mixing.recovered,
             "pareto_k": pareto_k,
-            SHORT: float(falls_short(found.mixing, pareto_k, gaps)),
+            KL: kl_divergence(found.evaluated.log_p - found.evaluated.log_q_high)[0],
+            SHORT: float(falls_short(pareto_k, gaps)),
+            BIASED: float(is_biased(found.mixing)),
         }

@@ -8,27 +8,30 @@ import numpy as np
 import optax
 
 from uivi import _checks
-from uivi.evaluation.history import History, gain_of_last_round, is_short
+from uivi.evaluation.history import BIASED, KL, SHORT, History, gain_of_last_round, last
 
 
 @dataclasses.dataclass(frozen=True)
 class Rounds:
-    """Rounds of updates, each twice as long as the one before, until one no longer raises the bound.
+    """Rounds of updates, each twice as long as the one before, until the fit is good enough or gains no more.
 
-    The learning rate falls to zero in every round, so the ends of rounds can be compared. The last comparison
-    covers at least as many updates without a gain as there were before them.
+    The learning rate falls to zero in every round, so the ends of rounds can be compared. A fit that importance
+    weights find good and close to the posterior ends at once. Any other ends after a round without a gain, which
+    covers at least as many updates as there were before it.
 
     Attributes:
         first: number of updates in the first round.
         number: largest number of rounds.
         gain: nats that a round must gain, beyond one standard error, for another to follow.
         good_gain: the same for a fit that does not fall short. By default as much as a good verdict allows.
+        close: KL divergence from the posterior, in nats, below which nothing is left to gain.
     """
 
     first: int = 1_000
     number: int = 5
     gain: float = 0.03
     good_gain: float = 0.1
+    close: float = 0.05
 
     def __post_init__(self):
         """Checks the numbers."""
@@ -73,20 +76,27 @@ class Rounds:
 
         Args:
             history: columns recorded so far.
-            can_raise: whether the fit can go on with more effort if it falls short.
+            can_raise: whether the fit can go on with a better reverse sampler.
         """
         done = history["step"][-1] if history else 0
         if done >= self.most:
             return True
-        found = gain_of_last_round(history) if done in self.ends else None
+        if done not in self.ends:
+            return False
+        is_short, kl = last(history, SHORT), last(history, KL)
+        if is_short and can_raise:
+            return False
+        if kl is not None and kl < self.close and not is_short:
+            return True
+        found = gain_of_last_round(history)
         if found is None:
             return False
-        if not is_short(history):
-            return not found[0] > self.good_gain + found[1]
-        return not (can_raise or found[0] > self.gain + found[1])
+        return not found[0] > (self.gain if is_short else self.good_gain) + found[1]
 
     def effort(self, history: History, most: int) -> int:
-        """Returns the effort of the next update: one more after each round at whose end the fit falls short.
+        """Returns the effort of the next update.
+
+        It is one more after each round at whose end the fit fell short and its reverse sampler was biased.
 
         Args:
             history: columns recorded so far. Nothing else decides, so a resumed fit makes the same choices.
@@ -95,4 +105,5 @@ class Rounds:
         if not history.get("effort"):
             return 0
         is_end = history["step"][-1] in self.ends
-        return min(history["effort"][-1] + (is_end and is_short(history)), most)
+        is_raised = is_end and bool(last(history, SHORT)) and bool(last(history, BIASED))
+        return min(history["effort"][-1] + is_raised, most)

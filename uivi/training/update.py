@@ -10,7 +10,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, PyTree
 
-from uivi._jax import LESS_OPTIMISED, one_blas_thread, seldom_jit
+from uivi._jax import LESS_OPTIMISED, once_jit, one_blas_thread
 from uivi._random import written_out
 from uivi._types import Info, Key
 from uivi.estimators.base import AbstractEstimator
@@ -63,7 +63,7 @@ class ChunkInfo(NamedTuple):
     is_finite: Array
 
 
-@seldom_jit
+@once_jit
 def initial_state(key: Key, method: Method, family: AbstractFamily, target: AbstractTarget) -> FitState:
     """Returns the state before the first update."""
     estimator_key, run_key = jax.random.split(key)
@@ -96,7 +96,7 @@ def one_update(method: Method, state: FitState) -> tuple[FitState, Info, Array]:
     return _strongly_typed(kept), estimate.info, ~finite
 
 
-@seldom_jit
+@once_jit
 def copied(tree: PyTree) -> PyTree:
     """Returns a copy of all arrays, which `run_updates` can donate."""
     return jax.tree.map(lambda x: jnp.array(x) if eqx.is_array(x) else x, tree)

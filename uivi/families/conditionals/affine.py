@@ -1,5 +1,8 @@
 """Affine maps of z behind any conditional: a full covariance by composition, and a standard scale."""
 
+from typing import NamedTuple
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
@@ -106,15 +109,12 @@ class Standardised(AbstractMapped):
         dim, advice = inner.dim, "it must have the size of z"
         _checks.shape("`loc`", loc, (dim,), advice)
         _checks.shape("`factor`", factor, (dim,) * max(1, factor.ndim), advice)
-        is_traced = isinstance(factor, Tracer)
-        xp, wide = (jnp, factor) if is_traced else (np, np.asarray(factor, np.float64))
-        is_full = factor.ndim == 2
-        volume = xp.linalg.slogdet(wide)[1] if is_full else xp.sum(xp.log(xp.abs(wide)))
-        if not is_traced and not np.isfinite(volume):
-            raise ValueError("expected a `factor` with an inverse, got a singular one: q would have no density")
-        inverse = xp.linalg.inv(wide) if is_full else 1 / wide
-        kept = (NonTrainable(jnp.asarray(x, factor.dtype)) for x in (wide, inverse, volume))
-        return cls(inner, NonTrainable(loc), *kept)
+        return cls.on(inner, Frame.create(loc, factor))
+
+    @classmethod
+    def on(cls, inner: AbstractConditional, frame: "Frame") -> "Standardised":
+        """Wraps `inner` by a frame that is made already."""
+        return cls(inner, *(NonTrainable(x) for x in frame))
 
     def move(self, w: Latent) -> Latent:
         """Returns loc + F w."""
@@ -133,6 +133,37 @@ class Standardised(AbstractMapped):
         """Returns log |det F|, the same for every z."""
         del z
         return self.volume()
+
+
+class Frame(NamedTuple):
+    """A location and a scale for z: z = loc + F w.
+
+    Attributes:
+        loc: rough mean of z.
+        factor: F, a matrix or a diagonal.
+        inverse: F⁻¹.
+        volume: log |det F|.
+    """
+
+    loc: Array
+    factor: Array
+    inverse: Array
+    volume: Array
+
+    @classmethod
+    def create(cls, loc: Array | np.ndarray, factor: Array | np.ndarray) -> "Frame":
+        """Inverts F in float64, on the host, unless it is traced."""
+        is_traced = isinstance(factor, Tracer)
+        xp, wide = (jnp, factor) if is_traced else (np, np.asarray(factor, np.float64))
+        is_full = factor.ndim == 2
+        volume = xp.linalg.slogdet(wide)[1] if is_full else xp.sum(xp.log(xp.abs(wide)))
+        if not is_traced and not np.isfinite(volume):
+            raise ValueError("expected a `factor` with an inverse, got a singular one: q would have no density")
+        inverse = xp.linalg.inv(wide) if is_full else 1 / wide
+        dtype = jax.dtypes.canonicalize_dtype(factor.dtype)
+        # NumPy rounds and `device_put` copies: neither compiles a program.
+        place = lambda x: x.astype(dtype) if is_traced else jax.device_put(np.asarray(x, dtype))
+        return cls(*(place(x) for x in (loc, wide, inverse, volume)))
 
 
 def _times(factor: Float[Array, "D D"] | Float[Array, "D"], w: Latent) -> Latent:

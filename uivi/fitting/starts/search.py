@@ -6,10 +6,12 @@ They only set the location and scale on which q is fitted; see `uivi.families.St
 import math
 from typing import NamedTuple
 
+import jax
 import numpy as np
 from jaxtyping import Array, Float
 
 from uivi._types import Key
+from uivi.families.conditionals.affine import Frame
 from uivi.fitting.starts.newton import LARGEST, laplace
 from uivi.fitting.starts.pathfinder import Gaussian, best_gaussians
 from uivi.targets.probe import Probe, generator
@@ -35,6 +37,11 @@ class Start(NamedTuple):
     factor: Float[Array, "D D"] | Float[Array, "D"] | Float[np.ndarray, "D D"] | Float[np.ndarray, "D"]
     elbo: float = math.nan
     name: str = "given"
+
+    def frame(self) -> Frame:
+        """Returns location and scale for `uivi.families.Standardised`, in JAX's precision."""
+        wide = jax.dtypes.canonicalize_dtype(np.float64)
+        return Frame.create(np.asarray(self.loc, wide), np.asarray(self.factor, wide))
 
     def from_normal(self, noise: np.ndarray) -> np.ndarray:
         """Maps standard normal vectors, shape (S, D), to draws."""
