@@ -24,6 +24,9 @@ SMALL_NATS, LARGE_NATS = 0.1, 1.0
 GOOD_ERROR = 0.05
 """Largest error of a good fit: of a mean in sds, of an sd relative. Half the 10 % that users expect, since
 weights miss tails that q never samples."""
+ENOUGH_ERROR = 0.035
+"""Largest error with which a fit in progress may end. Below that of a good fit, so that the verdict, which has
+other draws, agrees."""
 CLEAR_ERROR = 0.2
 """An error from here on is clear at the first look, unless it may be chance."""
 
@@ -61,14 +64,14 @@ def is_biased(mixing: ReverseMixing | None) -> bool:
 
 def falls_short(pareto_k: float, gaps: MomentGaps) -> bool:
     """Whether a fit in progress would not be called good by its importance weights."""
-    return not pareto_k < RELIABLE_K or bool(_errors(gaps))
+    return not pareto_k < RELIABLE_K or bool(_errors(gaps, ENOUGH_ERROR))
 
 
-def is_doubtful(gaps: MomentGaps) -> bool:
-    """Whether some moment may be off by too much while none is clearly far off: look again with more draws."""
+def is_doubtful(gaps: MomentGaps, limit: float = GOOD_ERROR) -> bool:
+    """Whether some moment may be off by more than the limit, and none is clearly far off: look again."""
     pairs = ((gaps.mean, gaps.mean_stderr), (gaps.sd, gaps.sd_stderr))
     is_clear = any(gap >= CLEAR_ERROR and not gaps.is_chance(gap, stderr) for gap, stderr in pairs)
-    return not is_clear and any(gap > GOOD_ERROR for gap, _ in pairs)
+    return not is_clear and any(gap > limit for gap, _ in pairs)
 
 
 def _status(check: Check) -> Iterator[Finding]:
@@ -118,12 +121,12 @@ def _weights(check: Check) -> Iterator[Finding]:
         )
 
 
-def _errors(gaps: MomentGaps) -> list[str]:
-    """Returns the moments of q that are off by too much, beyond chance."""
+def _errors(gaps: MomentGaps, limit: float = GOOD_ERROR) -> list[str]:
+    """Returns the moments of q that are off by more than the limit, beyond chance."""
     errors = []
-    if gaps.mean > GOOD_ERROR and not gaps.is_chance(gaps.mean, gaps.mean_stderr):
+    if gaps.mean > limit and not gaps.is_chance(gaps.mean, gaps.mean_stderr):
         errors.append(f"a mean of q is off by {gaps.mean:.2f} standard deviations")
-    if gaps.sd > GOOD_ERROR and not gaps.is_chance(gaps.sd, gaps.sd_stderr):
+    if gaps.sd > limit and not gaps.is_chance(gaps.sd, gaps.sd_stderr):
         errors.append(f"a standard deviation of q is off by {100 * gaps.sd:.0f} %")
     return errors
 

@@ -28,9 +28,9 @@ from uivi.targets.traced import traced
 
 BATCH = 1_024
 """Number of draws in one call of the program."""
-NUM_MIXING, FEW_MIXING = 256, 64
+NUM_MIXING, FEW_MIXING = 256, 128
 """Number of proposals of ε for each draw, and where z is large and a proposal costs more than an update's."""
-LARGE_DIM = 200
+LARGE_DIM = 50
 """Largest z that gets many proposals."""
 NUMBERS_AT_ONCE = 2**22
 """Numbers z that are evaluated side by side. It bounds the memory, and they stay in the cache."""

@@ -9,7 +9,7 @@ from uivi._types import Key, Status
 from uivi.estimators.base import AbstractEstimator
 from uivi.evaluation import bounds, importance
 from uivi.evaluation.check import Check
-from uivi.evaluation.findings import is_doubtful, with_verdict
+from uivi.evaluation.findings import GOOD_ERROR, is_doubtful, with_verdict
 from uivi.evaluation.history import History, total
 from uivi.evaluation.look import BATCH, look
 from uivi.families.base import AbstractFamily
@@ -69,6 +69,8 @@ def compare_moments(
     evaluated: bounds.Evaluated,
     more: Callable[[], bounds.Evaluated],
     quantities: Callable[[Any], Any] = lambda z: z,
+    *,
+    limit: float = GOOD_ERROR,
 ) -> tuple[importance.MomentGaps, float]:
     """Returns the gaps between moments of q and of its reweighted draws, and k-hat.
 
@@ -76,12 +78,13 @@ def compare_moments(
         evaluated: draws of a first look.
         more: returns more and fresh draws. It is called if the first ones leave the moments in doubt.
         quantities: maps draws z to the quantities whose moments are compared.
+        limit: gap from which they are in doubt.
     """
     # Log q from above includes the ε of each draw. Without it, log q of a draw that no proposal finds is far
     # too low, and its weight enormous.
     compare = lambda made: importance.moment_gaps(quantities(made.z), made.log_p - made.log_q_high)
     gaps, pareto_k = compare(evaluated), importance.pareto_k(evaluated.log_p - evaluated.log_q_high)
-    if pareto_k < importance.RELIABLE_K and is_doubtful(gaps):
+    if pareto_k < importance.RELIABLE_K and is_doubtful(gaps, limit):
         # Fresh draws, since the first ones were selected for their large gaps.
         gaps = compare(more())
     return gaps, pareto_k

@@ -19,7 +19,7 @@ from uivi.estimators.base import AbstractEstimator
 from uivi.families.base import AbstractFamily
 from uivi.families.conditionals.affine import Frame
 from uivi.fitting.ahead import ahead
-from uivi.fitting.posterior import Posterior
+from uivi.fitting.posterior import Posterior, quantities
 from uivi.fitting.prechecks import check_structure, check_target, check_trace
 from uivi.fitting.problem import Problem, problem_of
 from uivi.fitting.starts.candidates import find_starts
@@ -153,7 +153,7 @@ def fit(
             num_steps,
             reporter=shown,
             checkpoints=checkpoints,
-            monitors=default_monitors(first, target, num_steps),
+            monitors=default_monitors(first, problem.target, num_steps),
             prepare=functools.partial(compiler.finish, has_elbo=has_elbo),
         )
         posterior = posteriors(driven, problem.example)[0]
@@ -220,7 +220,7 @@ def default_monitors(
     if not _has_elbo(family, target):
         return ()
     if isinstance(num_steps, Rounds):
-        return (ElboMonitor(num_steps.most),)
+        return (ElboMonitor(num_steps.most, quantities=functools.partial(quantities, target)),)
     return (ElboMonitor(max(1, num_steps // NUM_RECORDS) * max(1, NUM_RECORDS // NUM_BOUNDS)),)
 
 

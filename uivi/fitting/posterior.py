@@ -1,6 +1,7 @@
 """The result of a fit: draws, a check, a summary, a file."""
 
 import dataclasses
+import functools
 import os
 import pathlib
 import warnings
@@ -176,16 +177,9 @@ class Posterior:
                 est_state=self.est_state,
                 status=self.status,
                 history=self.history,
-                quantities=self._quantities,
+                quantities=functools.partial(quantities, self.target),
             )
         return self._check_result
-
-    def _quantities(self, z: Float[np.ndarray, "S D"]) -> Float[np.ndarray, "S K"]:
-        """Returns what the check compares: a model's own float variables, which its user sees, or z itself."""
-        if not isinstance(self.target, AbstractModelTarget):
-            return z
-        variables = [np.asarray(x).reshape(len(z), -1) for x in jax.tree.leaves(_constrained(self.target, z))]
-        return np.concatenate([x for x in variables if np.issubdtype(x.dtype, np.floating)], 1)
 
     def summary(self) -> str:
         """Returns the check as text: ELBO from both sides, mixing, k-hat, status and advice."""
@@ -283,6 +277,14 @@ def _target_of(model: Any) -> AbstractModelTarget:
             "with arguments as uivi.integrations.numpyro.target(...)"
         )
     return target
+
+
+def quantities(target: AbstractTarget | None, z: Float[np.ndarray, "S D"]) -> Float[np.ndarray, "S K"]:
+    """Returns what a check compares: a model's own float variables, which its user sees, or z itself."""
+    if not isinstance(target, AbstractModelTarget):
+        return z
+    variables = [np.asarray(x).reshape(len(z), -1) for x in jax.tree.leaves(_constrained(target, z))]
+    return np.concatenate([x for x in variables if np.issubdtype(x.dtype, np.floating)], 1)
 
 
 def _constrained(target: AbstractModelTarget, z: Float[Array | np.ndarray, "S D"]) -> dict[str, Array]:

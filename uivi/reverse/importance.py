@@ -31,7 +31,7 @@ class Importance(AbstractPerDrawSampler):
 
     def kernel(
         self, key: Key, family: SemiImplicit, draw: Draw, context: Array | None, state: PyTree
-    ) -> tuple[ReverseDraws, ReverseInfo, tuple]:
+    ) -> tuple[ReverseDraws, ReverseInfo, PyTree]:
         """Returns weighted draws for one z."""
         propose_key, pick_key = jax.random.split(key)
         proposal = self.proposal.at(family, draw.z, context, state)
@@ -45,12 +45,12 @@ class Importance(AbstractPerDrawSampler):
         last = eps[jax.random.categorical(pick_key, raw)]
         unknown = jnp.full_like(bad, jnp.nan)
         info = ReverseInfo(unknown, unknown, bad)
-        return ReverseDraws(eps, log_weights, last), info, ()
+        return ReverseDraws(eps, log_weights, last), info, self.proposal.inputs(family, draw.z, context)
 
-    def adapt(self, state: PyTree, draws: Draw, contexts: Array | None, memos: tuple) -> PyTree:
+    def adapt(self, state: PyTree, draws: Draw, contexts: Array | None, memos: PyTree) -> PyTree:
         """Lets the proposal learn from the pairs of this update."""
-        del memos
-        return self.proposal.adapt(state, draws, contexts)
+        del contexts
+        return self.proposal.adapt(state, draws.eps, memos)
 
     def fitted_proposal(self, state: PyTree) -> FittedProposal:
         """Returns the sampler's own proposal."""

@@ -51,7 +51,7 @@ class ISIR(AbstractPerDrawSampler):
 
     def kernel(
         self, key: Key, family: SemiImplicit, draw: Draw, context: Array | None, state: PyTree
-    ) -> tuple[ReverseDraws, ReverseInfo, tuple]:
+    ) -> tuple[ReverseDraws, ReverseInfo, PyTree]:
         """Runs all rounds for one draw."""
         proposal = self.proposal.at(family, draw.z, context, state)
         density = family.reverse_log_density(draw.z, draw.eps, context)
@@ -59,7 +59,7 @@ class ISIR(AbstractPerDrawSampler):
         # Proposals do not depend on the current ε: one batch serves all rounds.
         eps = jnp.concatenate([draw.eps[None], proposal.sample(propose_key, self.total)])
         raw = jax.vmap(lambda e: density(e) - proposal.log_prob(e))(eps)
-        return *self.weigh(pick_key, eps, raw), ()
+        return *self.weigh(pick_key, eps, raw), self.proposal.inputs(family, draw.z, context)
 
     @property
     def total(self) -> int:
@@ -101,10 +101,10 @@ class ISIR(AbstractPerDrawSampler):
         info = ReverseInfo(jnp.full_like(share, jnp.nan), share, bad.astype(eps.dtype))
         return ReverseDraws(eps, log_weights, eps[place]), info
 
-    def adapt(self, state: PyTree, draws: Draw, contexts: Array | None, memos: tuple) -> PyTree:
+    def adapt(self, state: PyTree, draws: Draw, contexts: Array | None, memos: PyTree) -> PyTree:
         """Lets the proposal learn from the pairs of this update."""
-        del memos
-        return self.proposal.adapt(state, draws, contexts)
+        del contexts
+        return self.proposal.adapt(state, draws.eps, memos)
 
     def fitted_proposal(self, state: PyTree) -> FittedProposal:
         """Returns the sampler's own proposal."""

@@ -16,11 +16,16 @@ from jaxtyping import Array, Float, PyTree
 
 from uivi import _checks
 from uivi._random import normal
-from uivi._types import Draw, Key, Scalar
+from uivi._types import Key, Scalar
+from uivi.families.conditionals.mapped import unmapped
 from uivi.families.mixing import AbstractMixing
 from uivi.families.semi_implicit import SemiImplicit
 from uivi.networks import MLP, he_init
 from uivi.trainable import trained
+
+
+FAST_UPDATES = 500.0
+"""Number of updates in which the learning rate of a proposal falls from three times its value."""
 
 
 class AbstractProposalAt(eqx.Module):
@@ -47,8 +52,12 @@ class AbstractProposal(eqx.Module):
         """Returns the proposal for one z."""
 
     @abc.abstractmethod
-    def adapt(self, state: PyTree, draws: Draw, contexts: Array | None) -> PyTree:
-        """Returns the next state, given the (ε, z) pairs of an update."""
+    def inputs(self, family: SemiImplicit, z: Array, context: Array | None) -> PyTree:
+        """Returns what the proposal learns from at one z."""
+
+    @abc.abstractmethod
+    def adapt(self, state: PyTree, eps: Float[Array, "N E"], inputs: PyTree) -> PyTree:
+        """Returns the next state, given the ε of an update and the inputs at the z that they made."""
 
 
 class FittedProposal(eqx.Module):
@@ -85,9 +94,14 @@ class FromMixing(AbstractProposal):
         del z, context, state
         return _MixingAt(family.mixing)
 
-    def adapt(self, state: tuple, draws: Draw, contexts: Array | None) -> tuple:
-        """Returns the state unchanged: there is nothing to learn."""
-        del draws, contexts
+    def inputs(self, family: SemiImplicit, z: Array, context: Array | None) -> tuple:
+        """Returns nothing, because there is nothing to learn."""
+        del family, z, context
+        return ()
+
+    def adapt(self, state: tuple, eps: Float[Array, "N E"], inputs: tuple) -> tuple:
+        """Returns the state unchanged."""
+        del eps, inputs
         return state
 
 
@@ -192,14 +206,18 @@ class Learned(AbstractProposal):
 
     @property
     def _optimizer(self) -> optax.GradientTransformation:
+        # Three times the rate at first, because q itself changes most then.
+        rate = lambda count: self.learning_rate * (1.0 + 2.0 * jnp.exp(-count / FAST_UPDATES))
         # Flattened: Adam then runs a few kernels on a GPU instead of a few for each array.
-        return optax.flatten(optax.adam(self.learning_rate))
+        return optax.flatten(optax.adam(rate))
 
     def init(self, key: Key, family: SemiImplicit) -> LearnedState:
         """Returns a fresh network, whose proposal is near N(0, I)."""
         inputs = family.dim + family.context_dim
         outputs = (2 + family.noise_dim) * family.noise_dim
-        net = MLP.create(key, inputs, outputs, width=self.width, depth=self.depth, init=he_init)
+        # A linear path from z to the mean: much of the dependence of ε on z is linear.
+        skip = jnp.zeros((family.noise_dim, inputs))
+        net = MLP.create(key, inputs, outputs, width=self.width, depth=self.depth, init=he_init, skip=skip)
         last = net.layers[-1]
         # Small outputs: mean 0, scale 1 and no correlation are a proposal that is wide enough to learn from.
         net = eqx.tree_at(lambda n: n.layers[-1].weight, net, 0.1 * last.weight)
@@ -210,18 +228,27 @@ class Learned(AbstractProposal):
         self, family: SemiImplicit, z: Array, context: Array | None, state: LearnedState
     ) -> AbstractProposalAt:
         """Returns the defensive mixture at one z."""
-        fitted = _gaussian_at(state, _inputs(z, context), family.noise_dim)
+        fitted = _gaussian_at(state, self.inputs(family, z, context), family.noise_dim)
         wider = eqx.tree_at(lambda g: g.scale, fitted, self.inflation * fitted.scale)
         return _DefensiveAt(family.mixing, wider, self.prior_share)
 
-    def adapt(self, state: LearnedState, draws: Draw, contexts: Array | None) -> LearnedState:
+    def inputs(self, family: SemiImplicit, z: Array, context: Array | None) -> Float[Array, "I"]:
+        """Returns z, as the innermost conditional sees it, and the context.
+
+        Behind all maps, the coordinates of z are of order one and hardly correlated.
+        """
+        inner = unmapped(family.conditional, z)
+        return inner if context is None else jnp.concatenate([inner, context])
+
+    def adapt(
+        self, state: LearnedState, eps: Float[Array, "N E"], inputs: Float[Array, "N I"]
+    ) -> LearnedState:
         """Takes one Adam step on the mean of -log r(ε|z), then updates the running moments."""
-        inputs = jax.vmap(_inputs)(draws.z, contexts)
 
         def loss(net: MLP) -> Scalar:
             fitted = state._replace(net=net)
             one = lambda x, e: _gaussian_at(fitted, x, e.shape[0]).log_prob(e)
-            return -jnp.mean(jax.vmap(one)(inputs, draws.eps))
+            return -jnp.mean(jax.vmap(one)(inputs, eps))
 
         grads = jax.grad(loss)(state.net)
         updates, opt_state = self._optimizer.update(grads, state.opt_state)
@@ -232,10 +259,6 @@ class Learned(AbstractProposal):
         spread = jnp.mean((inputs - mean[None]) ** 2, 0)
         variance = state.variance + rate * (spread - state.variance)
         return LearnedState(net, mean, variance, state.count + 1.0, opt_state)
-
-
-def _inputs(z: Array, context: Array | None) -> Array:
-    return z if context is None else jnp.concatenate([z, context])
 
 
 def _gaussian_at(state: LearnedState, inputs: Array, noise_dim: int) -> _GaussianAt:

@@ -2,14 +2,15 @@
 
 import abc
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import equinox as eqx
 import jax
 from jaxtyping import Array
 
 from uivi.evaluation import bounds
-from uivi.evaluation.findings import falls_short, is_biased
+from uivi.evaluation.findings import ENOUGH_ERROR, falls_short, is_biased
 from uivi.evaluation.history import BIASED, KL, SHORT
 from uivi.evaluation.importance import kl_divergence
 from uivi.evaluation.look import BATCH, look
@@ -39,10 +40,17 @@ class AbstractMonitor(eqx.Module):
 
 
 class ElboMonitor(AbstractMonitor):
-    """A lower bound of the ELBO, and whether the fit falls short."""
+    """A lower bound of the ELBO, and whether the fit falls short.
+
+    Attributes:
+        every: number of updates between two looks.
+        num_draws: number of draws of a look.
+        quantities: maps draws z to the quantities whose moments are compared, as in the verdict.
+    """
 
     every: int = eqx.field(static=True)
-    num_draws: int = eqx.field(static=True, default=BATCH)
+    num_draws: int = eqx.field(static=True, default=2 * BATCH)
+    quantities: Callable[[Any], Any] = eqx.field(static=True, default=lambda z: z)
 
     def __call__(self, method: Method, state: FitState) -> dict[str, float]:
         """Returns the bound with its standard error, and what decides whether the fit needs more effort."""
@@ -52,7 +60,7 @@ class ElboMonitor(AbstractMonitor):
         found = look(state.key, *fit, num_draws=self.num_draws, first=first)
         lower, upper = bounds.bracket(found.evaluated)
         more = lambda: look(state.key, *fit, num_draws=MORE_DRAWS, first=first + FIRST_OF_MORE).evaluated
-        gaps, pareto_k = compare_moments(found.evaluated, more)
+        gaps, pareto_k = compare_moments(found.evaluated, more, self.quantities, limit=ENOUGH_ERROR)
         return {
             "elbo_lower": lower.mean,
             "elbo_lower_stderr": lower.stderr,

@@ -11,6 +11,10 @@ from uivi import _checks
 from uivi.evaluation.history import BIASED, KL, SHORT, History, gain_of_last_round, last
 
 
+EXACT_K = 0.5
+"""Below this k-hat importance weights have a variance, and what they say of a fit can be trusted at once."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Rounds:
     """Rounds of updates, each twice as long as the one before, until the fit is good enough or gains no more.
@@ -83,15 +87,19 @@ class Rounds:
             return True
         if done not in self.ends:
             return False
-        is_short, kl = last(history, SHORT), last(history, KL)
+        is_short = last(history, SHORT)
         if is_short and can_raise:
             return False
-        if kl is not None and kl < self.close and not is_short:
+        if not is_short and self._is_close(history):
             return True
         found = gain_of_last_round(history)
         if found is None:
             return False
         return not found[0] > (self.gain if is_short else self.good_gain) + found[1]
+
+    def _is_close(self, history: History) -> bool:
+        kl, pareto_k = last(history, KL), last(history, "pareto_k")
+        return kl is not None and pareto_k is not None and kl < self.close and pareto_k < EXACT_K
 
     def effort(self, history: History, most: int) -> int:
         """Returns the effort of the next update.

@@ -11,7 +11,7 @@ from uivi.training.progress import AbstractReporter
 from uivi.training.rounds import Rounds
 from uivi.training.update import FitState, Method, averaged_state, copied, run_updates
 
-NUM_DRAWS = 8 * BATCH
+NUM_DRAWS = 2 * BATCH
 FIRST_BATCH = -(2**31)
 """Number of the first batch of draws: a number that neither an update nor a monitor uses."""
 MOST_TRIED = 500
@@ -21,19 +21,24 @@ MOST_TRIED = 500
 def pick_start(
     method: Method, states: Sequence[FitState], rounds: Rounds, reporter: AbstractReporter
 ) -> FitState:
-    """Returns the state that is ahead after `MOST_TRIED` updates, or after half of the first round."""
+    """Returns the state that is ahead after `MOST_TRIED` updates, or after half of the first round.
+
+    The updates are those with which the fit itself begins, so the fit goes on from there. A single state is
+    returned as it is.
+    """
     num_steps = min(MOST_TRIED, rounds.first // 2)
     if len(states) == 1 or not num_steps:
         return states[0]
     reporter.phase("comparing starts")
-    return states[ahead(method, states, num_steps, reporter)]
+    return ahead(method, states, num_steps, reporter)[0]
 
 
-def ahead(method: Method, states: Sequence[FitState], num_steps: int, reporter: AbstractReporter) -> int:
-    """Returns the index of the fit whose ELBO is largest after `num_steps` updates of each.
+def ahead(
+    method: Method, states: Sequence[FitState], num_steps: int, reporter: AbstractReporter
+) -> tuple[FitState, int]:
+    """Makes `num_steps` updates of each fit; returns the one with the largest ELBO, and its index.
 
-    The updates are those with which the fit itself begins; `states` stay as they are. If no fit has a finite
-    ELBO, or several are equal, the first one wins.
+    `states` stay as they are. If no fit has a finite ELBO, or several are equal, the first one wins.
     """
     found = []
     for number, state in enumerate(states, start=1):
@@ -43,6 +48,7 @@ def ahead(method: Method, states: Sequence[FitState], num_steps: int, reporter: 
         best = averaged_state(tried)
         fit = (best.family, best.target, method.estimator, best.est_state)
         bound = bracket(look(best.key, *fit, num_draws=NUM_DRAWS, first=FIRST_BATCH).evaluated)[0].mean
-        found.append(bound if np.isfinite(bound) else -np.inf)
+        found.append((tried, bound if np.isfinite(bound) else -np.inf))
         reporter.update(number * num_steps, len(states) * num_steps, rate, f"elbo_lower {bound:.3f}")
-    return int(np.argmax(found))
+    index = int(np.argmax([bound for _, bound in found]))
+    return found[index][0], index
