@@ -27,6 +27,10 @@ weights miss tails that q never samples."""
 ENOUGH_ERROR = 0.035
 """Largest error with which a fit in progress may end. Below that of a good fit, so that the verdict, which has
 other draws, agrees."""
+EXACT_K = 0.5
+"""Below this k-hat importance weights have a variance, and what they say of a fit can be trusted at once."""
+CLOSE_NATS = 0.05
+"""KL divergence from the posterior below which nothing is left to gain."""
 CLEAR_ERROR = 0.2
 """An error from here on is clear at the first look, unless it may be chance."""
 
@@ -65,6 +69,12 @@ def is_biased(mixing: ReverseMixing | None) -> bool:
 def falls_short(pareto_k: float, gaps: MomentGaps) -> bool:
     """Whether a fit in progress would not be called good by its importance weights."""
     return not pareto_k < RELIABLE_K or bool(_errors(gaps, ENOUGH_ERROR))
+
+
+def is_close(pareto_k: float, kl: float, gaps: MomentGaps) -> bool:
+    """Whether a fit in progress may end without another round: it is good, and that is certain."""
+    is_certain = max(gaps.mean + gaps.mean_stderr, gaps.sd + gaps.sd_stderr) < GOOD_ERROR
+    return pareto_k < EXACT_K and kl < CLOSE_NATS and is_certain
 
 
 def is_doubtful(gaps: MomentGaps, limit: float = GOOD_ERROR) -> bool:

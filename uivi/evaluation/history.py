@@ -6,10 +6,8 @@ from typing import Any
 BOUND = "elbo_lower"
 """Column of the bound. The column `elbo_lower_stderr` holds its standard error."""
 
-SHORT, BIASED = "short", "biased"
-"""Columns of the looks that found the fit to fall short, and its reverse sampler to be biased."""
-KL = "kl"
-"""Column of the estimated KL divergence from the posterior."""
+SHORT, BIASED, CLOSE = "short", "biased", "close"
+"""Columns of the looks: whether the fit fell short, its reverse sampler was biased, nothing was left to gain."""
 
 History = dict[str, list[Any]]
 

@@ -78,8 +78,8 @@ def fit(
             with more proposals from round to round as long as the fit falls short.
         optimizer: any Optax optimiser. By default Adam, with a cosine decay over `num_steps` or over each
             round.
-        num_steps: number of updates. By default `Rounds()`: 1,000, 2,000, up to 16,000 updates, until a round
-            no longer raises the ELBO. An amortised family has no single ELBO to follow and gets 6,000.
+        num_steps: number of updates. By default `Rounds()`: 1,500, 3,000, up to 12,000 updates, until the fit is
+            good and close to the posterior, or a round no longer raises the ELBO. An amortised family has no single ELBO to follow and gets 6,000.
         checkpoint: a directory for checkpoints. The fit resumes from what it finds there.
         check: whether to judge the fit at the end. Otherwise `posterior.check()` does so on first use.
         progress: whether to show a progress bar and, after a check, the verdict; or a reporter of your own.

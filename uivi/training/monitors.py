@@ -10,8 +10,8 @@ import jax
 from jaxtyping import Array
 
 from uivi.evaluation import bounds
-from uivi.evaluation.findings import ENOUGH_ERROR, falls_short, is_biased
-from uivi.evaluation.history import BIASED, KL, SHORT
+from uivi.evaluation.findings import ENOUGH_ERROR, falls_short, is_biased, is_close
+from uivi.evaluation.history import BIASED, CLOSE, SHORT
 from uivi.evaluation.importance import kl_divergence
 from uivi.evaluation.look import BATCH, look
 from uivi.evaluation.verdict import FIRST_OF_MORE, MORE_DRAWS, compare_moments
@@ -60,6 +60,7 @@ class ElboMonitor(AbstractMonitor):
         found = look(state.key, *fit, num_draws=self.num_draws, first=first)
         lower, upper = bounds.bracket(found.evaluated)
         more = lambda: look(state.key, *fit, num_draws=MORE_DRAWS, first=first + FIRST_OF_MORE).evaluated
+        kl, _ = kl_divergence(found.evaluated.log_p - found.evaluated.log_q_high)
         gaps, pareto_k = compare_moments(found.evaluated, more, self.quantities, limit=ENOUGH_ERROR)
         return {
             "elbo_lower": lower.mean,
@@ -67,7 +68,8 @@ class ElboMonitor(AbstractMonitor):
             "bracket": upper.mean - lower.mean,
             "recovered": math.nan if found.mixing is None else found.mixing.recovered,
             "pareto_k": pareto_k,
-            KL: kl_divergence(found.evaluated.log_p - found.evaluated.log_q_high)[0],
+            "kl": kl,
             SHORT: float(falls_short(pareto_k, gaps)),
             BIASED: float(is_biased(found.mixing)),
+            CLOSE: float(is_close(pareto_k, kl, gaps)),
         }

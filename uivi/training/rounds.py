@@ -8,11 +8,7 @@ import numpy as np
 import optax
 
 from uivi import _checks
-from uivi.evaluation.history import BIASED, KL, SHORT, History, gain_of_last_round, last
-
-
-EXACT_K = 0.5
-"""Below this k-hat importance weights have a variance, and what they say of a fit can be trusted at once."""
+from uivi.evaluation.history import BIASED, CLOSE, SHORT, History, gain_of_last_round, last
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,14 +24,12 @@ class Rounds:
         number: largest number of rounds.
         gain: nats that a round must gain, beyond one standard error, for another to follow.
         good_gain: the same for a fit that does not fall short. By default as much as a good verdict allows.
-        close: KL divergence from the posterior, in nats, below which nothing is left to gain.
     """
 
-    first: int = 1_000
-    number: int = 5
+    first: int = 1_500
+    number: int = 4
     gain: float = 0.03
     good_gain: float = 0.1
-    close: float = 0.05
 
     def __post_init__(self):
         """Checks the numbers."""
@@ -90,16 +84,12 @@ class Rounds:
         is_short = last(history, SHORT)
         if is_short and can_raise:
             return False
-        if not is_short and self._is_close(history):
+        if last(history, CLOSE):
             return True
         found = gain_of_last_round(history)
         if found is None:
             return False
         return not found[0] > (self.gain if is_short else self.good_gain) + found[1]
-
-    def _is_close(self, history: History) -> bool:
-        kl, pareto_k = last(history, KL), last(history, "pareto_k")
-        return kl is not None and pareto_k is not None and kl < self.close and pareto_k < EXACT_K
 
     def effort(self, history: History, most: int) -> int:
         """Returns the effort of the next update.
