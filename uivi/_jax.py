@@ -17,7 +17,7 @@ R = TypeVar("R")
 LESS_OPTIMISED: dict[str, Any] = {"xla_backend_optimization_level": 1}
 """LLVM's level 1 instead of 3. It halves the time that a CPU program takes to compile, and the result is as
 fast: the loops are XLA's own, and matrix products come from a library."""
-_PLAIN: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False}
+_PLAIN: dict[str, Any] = {"xla_backend_optimization_level": 0}
 _READY_MADE: dict[str, Any] = LESS_OPTIMISED | {"xla_gpu_enable_triton_gemm": False}
 
 

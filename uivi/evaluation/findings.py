@@ -29,8 +29,8 @@ ENOUGH_ERROR = 0.035
 other draws, agrees."""
 EXACT_K = 0.5
 """Below this k-hat importance weights have a variance, and what they say of a fit can be trusted at once."""
-CLOSE_NATS = 0.05
-"""KL divergence from the posterior below which nothing is left to gain."""
+CLOSE_NATS, CLOSE_NATS_PER_DIM = 0.05, 5e-4
+"""KL divergence from the posterior below which little is left to gain, and the same for each dimension."""
 CLEAR_ERROR = 0.2
 """An error from here on is clear at the first look, unless it may be chance."""
 
@@ -71,10 +71,10 @@ def falls_short(pareto_k: float, gaps: MomentGaps) -> bool:
     return not pareto_k < RELIABLE_K or bool(_errors(gaps, ENOUGH_ERROR))
 
 
-def is_close(pareto_k: float, kl: float, gaps: MomentGaps) -> bool:
+def is_close(pareto_k: float, kl: float, gaps: MomentGaps, dim: int) -> bool:
     """Whether a fit in progress may end without another round: it is good, and that is certain."""
     is_certain = max(gaps.mean + gaps.mean_stderr, gaps.sd + gaps.sd_stderr) < GOOD_ERROR
-    return pareto_k < EXACT_K and kl < CLOSE_NATS and is_certain
+    return pareto_k < EXACT_K and kl < max(CLOSE_NATS, CLOSE_NATS_PER_DIM * dim) and is_certain
 
 
 def is_doubtful(gaps: MomentGaps, limit: float = GOOD_ERROR) -> bool:

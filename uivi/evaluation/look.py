@@ -28,10 +28,10 @@ from uivi.targets.traced import traced
 
 BATCH = 1_024
 """Number of draws in one call of the program."""
-NUM_MIXING, FEW_MIXING = 256, 128
-"""Number of proposals of ε for each draw, and where z is large and a proposal costs more than an update's."""
-LARGE_DIM = 50
-"""Largest z that gets many proposals."""
+NUM_MIXING = 256
+"""Largest number of proposals of ε for each draw."""
+FEWER_ABOVE = (50, 200)
+"""Sizes of z above which the number of proposals is halved, because each costs more."""
 NUMBERS_AT_ONCE = 2**22
 """Numbers z that are evaluated side by side. It bounds the memory, and they stay in the cache."""
 
@@ -111,7 +111,7 @@ def look_batch(
     if not isinstance(family, SemiImplicit) or proposal is None:
         log_q = jax.vmap(need_known(family).log_prob)(draws.z)
         return (draws.z, log_p, log_q, log_q), None
-    num_mixing = NUM_MIXING if family.dim <= LARGE_DIM else FEW_MIXING
+    num_mixing = NUM_MIXING >> sum(family.dim > size for size in FEWER_ABOVE)
     at_once = min(PAIRS_AT_ONCE, NUMBERS_AT_ONCE // family.dim) // num_mixing
     size = _divisor(BATCH, at_once)
 

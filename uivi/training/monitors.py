@@ -71,5 +71,5 @@ class ElboMonitor(AbstractMonitor):
             "kl": kl,
             SHORT: float(falls_short(pareto_k, gaps)),
             BIASED: float(is_biased(found.mixing)),
-            CLOSE: float(is_close(pareto_k, kl, gaps)),
+            CLOSE: float(is_close(pareto_k, kl, gaps, state.family.dim)),
         }
