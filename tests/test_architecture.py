@@ -23,7 +23,7 @@ MAX_LINES = 400
 # A module imports from its own layer and from those above it in this table. A new module or folder of
 # uivi/ needs an entry here and in docs/architecture.md. "__init__" is the public package (`import uivi`).
 LAYERS = {
-    "ground": ("_types", "_checks", "_jax", "_leapfrog", "trainable", "networks"),
+    "ground": ("_types", "_checks", "_jax", "_random", "_leapfrog", "trainable", "networks"),
     "problem and family": ("targets", "families"),
     "devices and files": ("gpu", "storage", "datasets"),
     "method": ("reverse", "estimators"),

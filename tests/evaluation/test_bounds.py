@@ -82,7 +82,11 @@ def test_a_learned_proposal_is_tighter_than_the_prior(x64, getkey):
 
     @jax.jit
     def train(state, keys):
-        learn = lambda state, key: (proposal.adapt(state, draw_pairs(key, oracle.family, 64), None), None)
+        def learn(state, key):
+            pairs = draw_pairs(key, oracle.family, 64)
+            inputs = jax.vmap(lambda z: proposal.inputs(oracle.family, z, None))(pairs.z)
+            return proposal.adapt(state, pairs.eps, inputs), None
+
         return jax.lax.scan(learn, state, keys)[0]
 
     state = train(proposal.init(getkey(), oracle.family), jax.random.split(getkey(), 200))

@@ -43,13 +43,13 @@ def test_noise_and_latent_are_tied_at_the_start(getkey):
 
 def test_default_estimators(getkey):
     assert isinstance(presets.default_estimator(uivi.ExplicitGaussian.create(2)), uivi.StickingTheLanding)
-    for dim, num_proposals in ((2, 100), (200, 100), (201, 48)):
+    for dim, num_proposals in ((2, 100), (200, 100), (201, 32)):
         estimator = presets.default_estimator(presets.default_family(getkey(), dim))
         assert isinstance(estimator, uivi.UIVI)
         assert isinstance(estimator.sampler, uivi.ISIR)
         assert estimator.sampler.num_proposals == num_proposals
         every = presets.default_estimators(presets.default_family(getkey(), dim))
-        assert every[0].sampler.num_proposals == 24
+        assert every[0].sampler.num_proposals == 32
         assert every[-1] == estimator
 
 

@@ -74,7 +74,9 @@ def test_history_has_full_columns():
         "bracket",
         "recovered",
         "pareto_k",
+        "kl",
         "short",
+        "close",
     }
     assert driven.history.keys() == columns
     assert {len(c) for c in driven.history.values()} == {50}

@@ -27,7 +27,7 @@ def history(*bounds, rounds=SHORT, stderr=0.01):
 
 
 def test_every_round_is_twice_as_long_as_the_one_before():
-    assert Rounds().ends == (1_000, 3_000, 7_000, 15_000, 31_000)
+    assert Rounds().ends == (1_500, 4_500, 10_500, 22_500)
     assert [SHORT.round(update) for update in (1, 10, 11, 30, 31, 70)] == [0, 0, 1, 1, 2, 2]
 
 
@@ -66,7 +66,7 @@ def test_a_fit_that_falls_short_goes_on_if_it_can_do_more():
     fine = short | {"short": [None, 1.0, None, 0.0]}
     assert SHORT.is_over(short)
     assert not SHORT.is_over(short, can_raise=True)
-    assert SHORT.is_over(fine, can_raise=True)
+    assert SHORT.is_over(fine)
     assert [SHORT.effort(h, 2) for h in ({}, short, fine)] == [0, 1, 0]
     assert SHORT.effort(short | {"effort": [0, 0, 1, 2]}, 2) == 2
     inside = {name: column[:-1] for name, column in short.items()}
@@ -78,6 +78,12 @@ def test_a_good_fit_may_end_with_a_larger_gain():
     good = history(-3.0, -2.95)
     assert rounds.is_over(good)
     assert not rounds.is_over(good | {"short": [1.0] * 4})
+
+
+def test_a_fit_that_is_close_ends_with_its_first_round():
+    first = history(-3.0)
+    assert not SHORT.is_over(first | {"close": [None, 0.0]})
+    assert SHORT.is_over(first | {"close": [None, 1.0]})
 
 
 def test_a_fit_does_not_end_inside_a_round():

@@ -8,15 +8,11 @@ from uivi._types import Status
 from uivi.evaluation.check import Check, Verdict
 from uivi.evaluation.history import History, recent_gain
 from uivi.evaluation.importance import RELIABLE_K, MomentGaps
-from uivi.evaluation.reverse_mixing import ReverseMixing
 
 # Comparisons with these limits are written so that NaN counts as a finding: `not x < limit`.
 
 GOOD_RECOVERED, FAIR_RECOVERED = 0.8, 0.5
 """Share of the gradient of I(z;ε) that a good reverse sampler recovers, and the least that is usable."""
-RELIABLE_RECOVERED = 0.95
-"""Share from which the bias of the reverse sampler no longer shows in the moments of q. Below it, standard
-deviations of the twelve models of docs/models.md were up to a sixth too small."""
 GOOD_DEPENDENCE = 0.3
 """Largest dependence of a good reverse sampler on its start."""
 SMALL_NATS, LARGE_NATS = 0.1, 1.0
@@ -59,11 +55,6 @@ def with_verdict(check: Check, history: History) -> Check:
     ]
     worst = max((finding.verdict for finding in found), default=Verdict.GOOD)
     return dataclasses.replace(check, verdict=worst, advice=tuple(finding.words for finding in found))
-
-
-def is_biased(mixing: ReverseMixing | None) -> bool:
-    """Whether a fit in progress needs a better reverse sampler: the one it has is not good enough to rely on."""
-    return mixing is not None and not mixing.recovered > RELIABLE_RECOVERED
 
 
 def falls_short(pareto_k: float, gaps: MomentGaps) -> bool:

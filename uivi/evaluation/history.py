@@ -6,8 +6,8 @@ from typing import Any
 BOUND = "elbo_lower"
 """Column of the bound. The column `elbo_lower_stderr` holds its standard error."""
 
-SHORT, BIASED, CLOSE = "short", "biased", "close"
-"""Columns of the looks: whether the fit fell short, its reverse sampler was biased, nothing was left to gain."""
+SHORT, CLOSE = "short", "close"
+"""Columns of the looks: whether the fit fell short, and whether nothing was left to gain."""
 
 History = dict[str, list[Any]]
 

@@ -4,6 +4,7 @@ The monitor, the comparison of starts, the verdict and reweighted draws all use 
 it once.
 """
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -126,7 +127,7 @@ def look_batch(
         if isinstance(sampler, ISIR) and sampler.total <= num_mixing // 2:
             # The sampler's proposals are draws of the same kind: it takes the first ones, and the reference has
             # the others. The program is half as large as with draws of its own.
-            used, info = jax.vmap(lambda *each: _first_of(sampler, *each))(reverse_keys, eps, weights)
+            used, info = jax.vmap(functools.partial(_first_of, sampler))(reverse_keys, eps, weights)
             taken = (jnp.arange(num_mixing + 1) > 0) & (jnp.arange(num_mixing + 1) <= sampler.total)
             weights = jnp.where(taken[None], -jnp.inf, weights)
         else:

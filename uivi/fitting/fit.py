@@ -28,7 +28,7 @@ from uivi.fitting.starts.search import Start
 from uivi.presets.density import family_on
 from uivi.storage import descriptions
 from uivi.storage.checkpoints import Checkpoints
-from uivi.targets.base import AbstractSingleSiteTarget, AbstractTarget
+from uivi.targets.base import AbstractGlobalTarget, AbstractSingleSiteTarget, AbstractTarget
 from uivi.targets.minibatched import Minibatched
 from uivi.targets.model import AbstractModelTarget
 from uivi.targets.traced import TracedTarget, traced
@@ -78,8 +78,9 @@ def fit(
             with more proposals from round to round as long as the fit falls short.
         optimizer: any Optax optimiser. By default Adam, with a cosine decay over `num_steps` or over each
             round.
-        num_steps: number of updates. By default `Rounds()`: 1,500, 3,000, up to 12,000 updates, until the fit is
-            good and close to the posterior, or a round no longer raises the ELBO. An amortised family has no single ELBO to follow and gets 6,000.
+        num_steps: number of updates. By default `Rounds()`: 1,500, 3,000, up to 12,000 updates, until the fit
+            is good and close to the posterior, or a round no longer raises the ELBO. An amortised family has no
+            single ELBO to follow and gets 6,000.
         checkpoint: a directory for checkpoints. The fit resumes from what it finds there.
         check: whether to judge the fit at the end. Otherwise `posterior.check()` does so on first use.
         progress: whether to show a progress bar and, after a check, the verdict; or a reporter of your own.
@@ -124,8 +125,9 @@ def fit(
         if is_searched:
             shapes = eqx.filter_eval_shape(make, methods[0], _unit_frame(target.dim))
             compiler.begin(methods[0], _zeros_like(shapes, keys["run"]), has_elbo=has_elbo)
-            # The updates are traced meanwhile, which keeps Python busy but leaves a core to XLA.
-            make(methods[0], _unit_frame(target.dim))
+            if isinstance(target, AbstractGlobalTarget):
+                # Compiled now: the updates are still being traced, which leaves a core to XLA.
+                make(methods[0], _unit_frame(target.dim))
             shown.phase("searching for a start")
             starts = find_starts(keys["start"], problem, target)
             target = _anchored(target, starts[0])
@@ -185,7 +187,9 @@ def _unit_frame(dim: int) -> Frame:
 
 
 @once_jit
-def _state_on(family_key: Key, run_key: Key, method: Method, frame: Frame, *, target: AbstractTarget) -> FitState:
+def _state_on(
+    family_key: Key, run_key: Key, method: Method, frame: Frame, *, target: AbstractTarget
+) -> FitState:
     """Returns the state before the first update, with the default family on a frame."""
     family = family_on(family_key, target.dim, frame)
     return initial_state(run_key, method, family, target)

@@ -78,11 +78,13 @@ def _conditional(key: Key, dim: int, noise_dim: int) -> AbstractConditional:
 def default_estimators(family: AbstractFamily) -> tuple[AbstractEstimator, ...]:
     """Returns UIVI with learned i-SIR for semi-implicit families, sticking the landing for explicit ones.
 
-    UIVI comes with few proposals and with many. A fit begins with few; see `uivi.training.Rounds`.
+    UIVI comes with few proposals and (up to 200 dimensions) with many. A fit begins with few; see
+    `uivi.training.Rounds`.
     """
     if isinstance(family, AbstractExplicit):
         return (StickingTheLanding(),)
-    return tuple(default_uivi(effort) for effort in EFFORTS)
+    efforts = EFFORTS if family.dim <= FULL_COVARIANCE_UP_TO else EFFORTS[:1]
+    return tuple(default_uivi(effort) for effort in efforts)
 
 
 def default_estimator(family: AbstractFamily) -> AbstractEstimator:
@@ -127,8 +129,8 @@ def default_uivi(num_proposals: int = EFFORTS[-1]) -> UIVI:
     """Returns UIVI with S = 64 and a round of i-SIR that counts the start by the fifth power of its weight.
 
     The weight that the start keeps biases the entropy's gradient and makes q too narrow. Hence the power, which
-    leaves it out unless all proposals miss. Proposals are slightly widened, and nine of ten are learned: in many
-    dimensions the reverse conditional is narrow compared with q(ε).
+    leaves it out unless all proposals miss. Proposals are slightly widened, and nine of ten are learned: in
+    many dimensions the reverse conditional is narrow compared with q(ε).
     """
     proposal = Learned(prior_share=0.1, inflation=1.2)
     return UIVI(num_draws=64, sampler=ISIR(num_proposals, 1, proposal, start_power=5.0))

@@ -23,7 +23,6 @@ from uivi.families.semi_implicit import SemiImplicit
 from uivi.networks import MLP, he_init
 from uivi.trainable import trained
 
-
 FAST_UPDATES = 500.0
 """Number of updates in which the learning rate of a proposal falls from three times its value."""
 
@@ -132,8 +131,8 @@ class _GaussianAt(eqx.Module):
 def _unit_lower_inverse(matrix: Float[Array, "E E"]) -> Float[Array, "E E"]:
     """Inverts I - N, where N is strictly lower triangular, as the product (I + N)(I + N²)(I + N⁴)...
 
-    It ends, because powers of N from the E-th on are zero. A solve by LAPACK takes longer at this size. Worse, JAX
-    0.10 deadlocks if two batched solves run at once on a CPU with two cores.
+    It ends, because powers of N from the E-th on are zero. A solve by LAPACK takes longer at this size. Worse,
+    JAX 0.10 deadlocks if two batched solves run at once on a CPU with two cores.
     """
     size = matrix.shape[0]
     identity = jnp.eye(size, dtype=matrix.dtype)
@@ -207,7 +206,9 @@ class Learned(AbstractProposal):
     @property
     def _optimizer(self) -> optax.GradientTransformation:
         # Three times the rate at first, because q itself changes most then.
-        rate = lambda count: self.learning_rate * (1.0 + 2.0 * jnp.exp(-count / FAST_UPDATES))
+        rate = lambda count: (
+            self.learning_rate * (1.0 + 2.0 * jnp.exp(-jnp.asarray(count, float) / FAST_UPDATES))
+        )
         # Flattened: Adam then runs a few kernels on a GPU instead of a few for each array.
         return optax.flatten(optax.adam(rate))
 
@@ -240,9 +241,7 @@ class Learned(AbstractProposal):
         inner = unmapped(family.conditional, z)
         return inner if context is None else jnp.concatenate([inner, context])
 
-    def adapt(
-        self, state: LearnedState, eps: Float[Array, "N E"], inputs: Float[Array, "N I"]
-    ) -> LearnedState:
+    def adapt(self, state: LearnedState, eps: Float[Array, "N E"], inputs: Float[Array, "N I"]) -> LearnedState:
         """Takes one Adam step on the mean of -log r(ε|z), then updates the running moments."""
 
         def loss(net: MLP) -> Scalar:

@@ -10,8 +10,8 @@ import jax
 from jaxtyping import Array
 
 from uivi.evaluation import bounds
-from uivi.evaluation.findings import ENOUGH_ERROR, falls_short, is_biased, is_close
-from uivi.evaluation.history import BIASED, CLOSE, SHORT
+from uivi.evaluation.findings import ENOUGH_ERROR, falls_short, is_close
+from uivi.evaluation.history import CLOSE, SHORT
 from uivi.evaluation.importance import kl_divergence
 from uivi.evaluation.look import BATCH, look
 from uivi.evaluation.verdict import FIRST_OF_MORE, MORE_DRAWS, compare_moments
@@ -70,6 +70,5 @@ class ElboMonitor(AbstractMonitor):
             "pareto_k": pareto_k,
             "kl": kl,
             SHORT: float(falls_short(pareto_k, gaps)),
-            BIASED: float(is_biased(found.mixing)),
             CLOSE: float(is_close(pareto_k, kl, gaps, state.family.dim)),
         }

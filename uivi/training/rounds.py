@@ -8,16 +8,16 @@ import numpy as np
 import optax
 
 from uivi import _checks
-from uivi.evaluation.history import BIASED, CLOSE, SHORT, History, gain_of_last_round, last
+from uivi.evaluation.history import CLOSE, SHORT, History, gain_of_last_round, last
 
 
 @dataclasses.dataclass(frozen=True)
 class Rounds:
     """Rounds of updates, each twice as long as the one before, until the fit is good enough or gains no more.
 
-    The learning rate falls to zero in every round, so the ends of rounds can be compared. A fit that importance
-    weights find good and close to the posterior ends at once. Any other ends after a round without a gain, which
-    covers at least as many updates as there were before it.
+    The learning rate falls to zero in every round, so the ends of rounds can be compared. A fit ends at once if
+    importance weights find it good and close to the posterior. Any other ends after a round without a gain,
+    which covers at least as many updates as there were before it.
 
     Attributes:
         first: number of updates in the first round.
@@ -74,27 +74,21 @@ class Rounds:
 
         Args:
             history: columns recorded so far.
-            can_raise: whether the fit can go on with a better reverse sampler.
+            can_raise: whether the fit goes on with more effort; see `effort`.
         """
         done = history["step"][-1] if history else 0
         if done >= self.most:
             return True
         if done not in self.ends:
             return False
-        is_short = last(history, SHORT)
-        if is_short and can_raise:
-            return False
         if last(history, CLOSE):
             return True
-        found = gain_of_last_round(history)
-        if found is None:
+        if gain_of_last_round(history) is None:
             return False
-        return not found[0] > (self.gain if is_short else self.good_gain) + found[1]
+        return not (can_raise or self._has_gained(history))
 
     def effort(self, history: History, most: int) -> int:
-        """Returns the effort of the next update.
-
-        It is one more after each round at whose end the fit fell short and its reverse sampler was biased.
+        """Returns the effort of the next update: one more after each round at whose end the fit falls short.
 
         Args:
             history: columns recorded so far. Nothing else decides, so a resumed fit makes the same choices.
@@ -103,5 +97,9 @@ class Rounds:
         if not history.get("effort"):
             return 0
         is_end = history["step"][-1] in self.ends
-        is_raised = is_end and bool(last(history, SHORT)) and bool(last(history, BIASED))
-        return min(history["effort"][-1] + is_raised, most)
+        return min(history["effort"][-1] + (is_end and bool(last(history, SHORT))), most)
+
+    def _has_gained(self, history: History) -> bool:
+        """Whether the last of several rounds has raised the bound enough for another to follow."""
+        gain, stderr = gain_of_last_round(history) or (0.0, 0.0)
+        return gain > (self.gain if last(history, SHORT) else self.good_gain) + stderr

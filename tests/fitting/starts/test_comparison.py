@@ -30,15 +30,16 @@ def start_at(place):
 
 def test_the_fit_with_the_larger_bound_is_ahead():
     states = [start_at(9.0), start_at(0.0), start_at(5.0)]
-    assert ahead(METHOD, states, 3, Silent()) == 1
-    assert ahead(METHOD, states[::2], 3, Silent()) == 1
+    winner, index = ahead(METHOD, states, 3, Silent())
+    assert (index, int(winner.step)) == (1, 3)
+    assert ahead(METHOD, states[::2], 3, Silent())[1] == 1
     assert [int(state.step) for state in states] == [0, 0, 0], "the starts are left as they are"
 
 
 def test_without_a_finite_bound_it_is_the_first():
     states = [start_at(jnp.nan), start_at(jnp.nan)]
-    assert ahead(METHOD, states, 2, Silent()) == 0
-    assert ahead(METHOD, [*states, start_at(5.0)], 2, Silent()) == 2
+    assert ahead(METHOD, states, 2, Silent())[1] == 0
+    assert ahead(METHOD, [*states, start_at(5.0)], 2, Silent())[1] == 2
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def trials(monkeypatch):
 
     def second(method, states, num_steps, reporter):
         seen.append((len(states), num_steps))
-        return 1
+        return states[1], 1
 
     monkeypatch.setattr(candidates, "TURNED_ABOVE", 1)
     monkeypatch.setattr(comparison, "ahead", second)
