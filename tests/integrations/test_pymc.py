@@ -15,7 +15,6 @@ import scipy.stats
 import uivi
 from tests.helpers import assert_mean, assert_not_mean, assert_regression_is_constrained
 from tests.tiny import explicit_settings
-from uivi import presets
 
 pm = pytest.importorskip("pymc", reason="needs PyMC: pip install 'uivi[pymc]'")
 
@@ -139,8 +138,8 @@ def test_likelihood_and_predictions(target, getkey):
 
 def test_fit_finds_a_known_posterior(monkeypatch, getkey):
     """From the start that it finds itself; with a small family, to be quick."""
-    at_start = lambda key, dim, *, start: uivi.ExplicitGaussian(jnp.concatenate([start.loc, jnp.zeros(dim)]))
-    monkeypatch.setattr(presets, "default_family", at_start)
+    at_start = lambda key, dim, frame: uivi.ExplicitGaussian(jnp.concatenate([frame.loc, jnp.zeros(dim)]))
+    monkeypatch.setattr("uivi.fitting.fit.family_on", at_start)
     posterior = uivi.fit(models.conjugate(), random_seed=1, **explicit_settings(4_000) | {"family": None})
     draws = np.asarray(posterior.sample(getkey(), 20_000)["mean"])
     squares = (draws - models.CONJUGATE_MEAN) ** 2

@@ -41,7 +41,7 @@ def recent_gain(history: History) -> tuple[float, str]:
     return after - before - 2 * math.hypot(stderr_before, stderr_after), "the last fifth"
 
 
-def last(history: History, name: str) -> float | None:
+def last(history: History, name: str) -> Any:
     """Returns the last value of a column that is not taken at every record; None if there is none."""
     known = [value for value in history.get(name, []) if value is not None]
     return known[-1] if known else None

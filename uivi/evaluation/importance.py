@@ -35,9 +35,11 @@ def kl_divergence(log_weights: Float[Array | np.ndarray, "S"]) -> tuple[float, f
     """Estimates KL(q‖p) from log p/q at draws of q, p unnormalised, and returns its standard error.
 
     It is the log of the mean weight, which estimates log Z, minus the mean log weight. It means something where
-    k-hat is good: draws that q never makes have no weight.
+    k-hat is good: draws that q never makes have no weight. It is infinite if a weight is not finite.
     """
     logs = np.asarray(log_weights, np.float64)
+    if not np.all(np.isfinite(logs)):
+        return math.inf, math.nan
     relative = np.exp(logs - np.logaddexp.reduce(logs)) * len(logs)
     # d log m = dm / m: each draw adds its relative weight to the first term and its log to the second.
     stderr = np.std(relative - logs) / math.sqrt(max(len(logs) - 1, 1))

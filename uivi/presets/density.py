@@ -31,7 +31,8 @@ from uivi.training.optimisers import adam, paper_rmsprop
 from uivi.training.rounds import Rounds
 
 DEFAULT_STEPS = 6_000
-DEFAULT_RATE = 1e-2
+DEFAULT_RATE, ROUNDS_RATE = 4e-3, 1e-2
+"""Learning rates of a fit of many updates, and of rounds, which are short."""
 FULL_COVARIANCE_UP_TO = 200
 EFFORTS = (32, 100)
 """Numbers of proposals, from the least effort to the most."""
@@ -98,7 +99,8 @@ def default_optimizer(num_steps: int | Rounds) -> optax.GradientTransformation:
 
     Equal arguments give the same object, so that a second fit uses the compiled updates of the first.
     """
-    return adam(Rounds.of(num_steps).schedule(DEFAULT_RATE))
+    rate = ROUNDS_RATE if isinstance(num_steps, Rounds) else DEFAULT_RATE
+    return adam(Rounds.of(num_steps).schedule(rate))
 
 
 def paper_family(

@@ -22,17 +22,17 @@ class ISIR(AbstractPerDrawSampler):
     network.
 
     The weight W that the start keeps ties the draws to it and biases the entropy's gradient by O(1/K). Counting
-    the start by W² lowers this to O(1/K²) where proposals are good, and the start still wins where all of them
-    miss. The remaining O(1/K) is the bias of self-normalised importance sampling, which vanishes as m
-    approaches q(ε|z).
+    the start by a power of W lowers this to O(1/K²) or less where proposals are good, and the start still wins
+    where all of them miss. The remaining O(1/K) is the bias of self-normalised importance sampling, which
+    vanishes as m approaches q(ε|z).
 
     Attributes:
         num_proposals: number of proposals in a round, K.
         num_rounds: number of rounds.
         proposal: the proposal distribution m(ε|z).
         start_power: power with which the start's weight enters. With 1 the weighted draws are exactly
-            invariant; with 2 they recover more of the gradient but are no longer exactly invariant. The pick is
-            exact either way.
+            invariant; above 1 they recover more of the gradient but are no longer exactly invariant. The pick
+            is exact either way.
     """
 
     num_proposals: int = eqx.field(static=True, default=50)

@@ -162,7 +162,8 @@ class Frame(NamedTuple):
         inverse = xp.linalg.inv(wide) if is_full else 1 / wide
         dtype = jax.dtypes.canonicalize_dtype(factor.dtype)
         # NumPy rounds and `device_put` copies: neither compiles a program.
-        place = lambda x: x.astype(dtype) if is_traced else jax.device_put(np.asarray(x, dtype))
+        is_host = lambda x: not isinstance(x, Tracer)
+        place = lambda x: jax.device_put(np.asarray(x, dtype)) if is_host(x) else x.astype(dtype)
         return cls(*(place(x) for x in (loc, wide, inverse, volume)))
 
 

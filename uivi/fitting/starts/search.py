@@ -6,7 +6,6 @@ They only set the location and scale on which q is fitted; see `uivi.families.St
 import math
 from typing import NamedTuple
 
-import jax
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -40,8 +39,7 @@ class Start(NamedTuple):
 
     def frame(self) -> Frame:
         """Returns location and scale for `uivi.families.Standardised`, in JAX's precision."""
-        wide = jax.dtypes.canonicalize_dtype(np.float64)
-        return Frame.create(np.asarray(self.loc, wide), np.asarray(self.factor, wide))
+        return Frame.create(self.loc, self.factor)
 
     def from_normal(self, noise: np.ndarray) -> np.ndarray:
         """Maps standard normal vectors, shape (S, D), to draws."""
