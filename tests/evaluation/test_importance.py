@@ -111,3 +111,13 @@ def test_draws_of_the_posterior_itself_have_no_gaps(getkey):
     found = gaps_of(getkey(), 0.0, 1.0)
     assert found.mean < 1e-6
     assert found.sd < 1e-6
+
+
+def test_the_kl_divergence_of_two_gaussians():
+    """q = N(0, 1), p = N(m, 1) times a constant: KL = m²/2, whatever the constant."""
+    z, shift = np.random.default_rng(0).standard_normal(100_000), 0.3
+    kl, stderr = importance.kl_divergence(7.0 + z * shift - shift**2 / 2)
+    assert stderr < 0.002
+    assert abs(kl - shift**2 / 2) < 4 * stderr
+    assert not abs(kl - shift**2) < 4 * stderr, "the control: twice the divergence"
+    assert importance.kl_divergence(np.array([0.0, np.nan]))[0] == np.inf
