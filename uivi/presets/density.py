@@ -31,8 +31,10 @@ from uivi.training.optimisers import adam, paper_rmsprop
 from uivi.training.rounds import Rounds
 
 DEFAULT_STEPS = 6_000
-DEFAULT_RATE, ROUNDS_RATE = 4e-3, 1e-2
-"""Learning rates of a fit of many updates, and of rounds, which are short."""
+DEFAULT_RATE = 4e-3
+"""Learning rate at the start of a fit of many updates."""
+ROUNDS_RATE = 1e-2
+"""Learning rate at the start of a round, which has fewer updates."""
 FULL_COVARIANCE_UP_TO = 200
 EFFORTS = (32, 100)
 """Numbers of proposals, from the least effort to the most."""
