@@ -184,7 +184,7 @@ class Learned(AbstractProposal):
         width: units in each hidden layer of the network.
         depth: number of hidden layers.
         prior_share: probability that a proposal comes from q(ε).
-        learning_rate: learning rate of Adam.
+        learning_rate: learning rate of Adam. It begins at three times this value and falls to it.
         inflation: factor by which proposals are wider than r in every direction. Weights are enormous where r
             is too narrow; a proposal that is a little too wide costs next to nothing.
     """
