@@ -50,7 +50,8 @@ class Linear(eqx.Module):
 
     def __call__(self, x: Float[Array, "in"]) -> Float[Array, "out"]:
         """Applies the layer to one vector."""
-        return self.weight @ x + self.bias
+        # Mapped over many x, this order gives rows of outputs; the other gives columns, and a transpose.
+        return x @ self.weight.T + self.bias
 
 
 class MLP(eqx.Module):

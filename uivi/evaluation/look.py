@@ -7,6 +7,7 @@ it once.
 import functools
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,7 +19,7 @@ from uivi._types import Draw, Key, ReverseDraws, ReverseInfo
 from uivi.estimators.base import AbstractEstimator
 from uivi.estimators.uivi import UIVI
 from uivi.evaluation.bounds import PAIRS_AT_ONCE, Evaluated, high_and_low, importance_weights, need_known
-from uivi.evaluation.reverse_mixing import ReverseMixing, compare
+from uivi.evaluation.reverse_mixing import ReverseMixing, compare, together
 from uivi.families.base import AbstractFamily
 from uivi.families.semi_implicit import SemiImplicit
 from uivi.reverse.base import AbstractReverseSampler, jump
@@ -31,8 +32,8 @@ BATCH = 1_024
 """Number of draws in one call of the program."""
 NUM_MIXING = 256
 """Largest number of proposals of ε for each draw."""
-FEWER_ABOVE = (50, 200)
-"""Sizes of z above which the number of proposals is halved, because each costs more."""
+NUM_MIXING_LARGE, LARGE_ABOVE = 64, 200
+"""The same for a z larger than this, where each proposal costs more."""
 NUMBERS_AT_ONCE = 2**22
 """Numbers z that are evaluated side by side. It bounds the memory, and they stay in the cache."""
 
@@ -112,13 +113,14 @@ def look_batch(
     if not isinstance(family, SemiImplicit) or proposal is None:
         log_q = jax.vmap(need_known(family).log_prob)(draws.z)
         return (draws.z, log_p, log_q, log_q), None
-    num_mixing = NUM_MIXING >> sum(family.dim > size for size in FEWER_ABOVE)
+    given = family
+    num_mixing = NUM_MIXING if family.dim <= LARGE_ABOVE else NUM_MIXING_LARGE
     at_once = min(PAIRS_AT_ONCE, NUMBERS_AT_ONCE // family.dim) // num_mixing
     size = _divisor(BATCH, at_once)
 
     def part(args: tuple[Array, Array, Draw]):
         """Treats `size` draws side by side."""
-        reverse_keys, mixing_keys, draws = args
+        family, (reverse_keys, mixing_keys, draws) = _kept_inside(given, args)
         weigh = lambda key, draw: importance_weights(key, family, draw, num_mixing, proposal)
         eps, weights = jax.vmap(weigh)(mixing_keys, draws)
         sides = jax.vmap(lambda w: high_and_low(jax.nn.logsumexp(w[1:]), w[0], num_mixing))(weights)
@@ -129,10 +131,11 @@ def look_batch(
             # the others. The program is half as large as with draws of its own.
             used, info = jax.vmap(functools.partial(_first_of, sampler))(reverse_keys, eps, weights)
             taken = (jnp.arange(num_mixing + 1) > 0) & (jnp.arange(num_mixing + 1) <= sampler.total)
-            weights = jnp.where(taken[None], -jnp.inf, weights)
+            both = eps, used.log_weights, jnp.where(taken[None], -jnp.inf, weights)
         else:
             used, info, _ = sampler.sample(reverse_keys, family, draws, None, state)
-        parts = jax.vmap(lambda *each: compare(family, *each))(draws, used, eps, weights)
+            both = jax.vmap(together)(used, eps, weights)
+        parts = jax.vmap(lambda *each: compare(family, *each))(draws, *both)
         jumps = jax.vmap(lambda d, r: jump(family, d, r))(draws, used)
         return sides, jnp.stack([jnp.sum(x) for x in (info.acceptance, info.moved, jumps, *parts)])
 
@@ -141,6 +144,17 @@ def look_batch(
     (high, low), sums = jax.lax.map(part, pieces)
     columns = (draws.z, log_p, high.reshape(BATCH), low.reshape(BATCH))
     return columns, None if sums is None else jnp.sum(sums, 0)
+
+
+def _kept_inside(family: AbstractFamily, args: PyTree) -> tuple[AbstractFamily, PyTree]:
+    """Returns the same, tied together inside a loop.
+
+    Otherwise XLA moves the preparation of the network's weights out of the loop, once for the density and once
+    for the score. It then no longer sees that both evaluate the same network, and evaluates it twice.
+    """
+    arrays, static = eqx.partition(family, eqx.is_array)
+    arrays, args = jax.lax.optimization_barrier((arrays, args))
+    return eqx.combine(arrays, static), args
 
 
 def _first_of(sampler: ISIR, key: Key, eps: Array, weights: Array) -> tuple[ReverseDraws, ReverseInfo]:

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from uivi._jax import seldom_jit
 from uivi._types import Draw, Key, ReverseDraws
@@ -66,7 +66,9 @@ def _mixing(key: Key, sampler, state, family, num_draws: int, num_reference: int
 
     def reference(args):
         key, draw, used = args
-        return compare(family, draw, used, *importance_weights(key, family, draw, num_reference, proposal))
+        return compare(
+            family, draw, *together(used, *importance_weights(key, family, draw, num_reference, proposal))
+        )
 
     keys = jax.random.split(reference_key, num_draws)
     at_once = max(1, PAIRS_AT_ONCE // num_reference)
@@ -84,7 +86,7 @@ def _mixing(key: Key, sampler, state, family, num_draws: int, num_reference: int
 
 
 def compare(
-    family: SemiImplicit, draw: Draw, used: ReverseDraws, eps: Array, weights: Array
+    family: SemiImplicit, draw: Draw, eps: Array, used: Array, weights: Array
 ) -> tuple[Array, Array, Array, Array]:
     """Returns numerators and denominators of `dependence` and `recovered` at one z.
 
@@ -94,17 +96,29 @@ def compare(
     Args:
         family: the family.
         draw: z and the ε that made it.
-        used: what the sampler returned.
-        eps: the generating ε followed by proposals, for the reference. The generating ε is an exact draw from
-            q(ε|z): with it the weights cannot all be negligible.
-        weights: their log weights.
+        eps: the generating ε, followed by draws of the sampler and of the reference.
+        used: log weights that the sampler gives to them, normalised.
+        weights: log weights of the reference. The generating ε is an exact draw from q(ε|z): with it they
+            cannot all be negligible.
     """
-    exact = ReverseDraws(eps, jax.nn.log_softmax(weights), draw.eps)
-    # The same array ε with all weight on its first entry, so that XLA evaluates the network once for both.
-    only_first = jnp.where(jnp.arange(len(weights)) == 0, jnp.zeros_like(weights), -jnp.inf)
-    start = ReverseDraws(eps, only_first, draw.eps)
-    mean = jnp.exp(exact.log_weights) @ exact.eps
-    here, there = draw.eps - mean, jnp.exp(used.log_weights) @ used.eps - mean
-    score_used, score_exact, score_start = (score(family, draw.z, r) for r in (used, exact, start))
-    gap = score_exact - score_start
-    return here @ there, here @ here, (score_used - score_start) @ gap, gap @ gap
+    start = jnp.where(jnp.arange(len(weights)) == 0, jnp.zeros_like(weights), -jnp.inf)
+    every = jnp.stack([used, jax.nn.log_softmax(weights), start])
+    # Mapped over the weights alone, so that the network is evaluated once for all three.
+    score_used, score_exact, score_start = jax.vmap(
+        lambda log_weights: score(family, draw.z, ReverseDraws(eps, log_weights, draw.eps))
+    )(every)
+    there, mean = jnp.exp(every[:2]) @ eps
+    here, gap = draw.eps - mean, score_exact - score_start
+    return here @ (there - mean), here @ here, (score_used - score_start) @ gap, gap @ gap
+
+
+def together(
+    used: ReverseDraws, eps: Float[Array, "M E"], weights: Float[Array, "M"]
+) -> tuple[Float[Array, "N E"], Float[Array, "N"], Float[Array, "N"]]:
+    """Returns the draws of a reference and of a sampler in one array, with the log weights of both on all."""
+    none = lambda like: jnp.full_like(like, -jnp.inf)
+    return (
+        jnp.concatenate([eps, used.eps]),
+        jnp.concatenate([none(weights), used.log_weights]),
+        jnp.concatenate([weights, none(used.log_weights)]),
+    )
