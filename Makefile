@@ -23,8 +23,8 @@ help: ## list the targets
 
 venv: $(VENV)/.installed ## create .venv and install uivi with its test tools
 
-demo: venv ## fit the toy posteriors and write a report page
-	$(BIN)/uivi run toy --method all --preset paper,default --out $(DEMO) --resume
+demo: venv ## fit the toy posteriors, write a report page (two minutes)
+	$(BIN)/uivi run toy --method uivi,explicit --out $(DEMO) --resume
 	@test -f $(DEMO_PAGE) || { echo "error: the report did not write $(DEMO_PAGE)" >&2; exit 1; }
 	@echo "Done. Open $(DEMO_PAGE) in a web browser."
 

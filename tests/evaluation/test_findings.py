@@ -8,7 +8,7 @@ import pytest
 from tests.evaluation.examples import GOOD
 from uivi._types import Status
 from uivi.evaluation import MomentGaps, Verdict
-from uivi.evaluation.findings import is_doubtful, with_verdict
+from uivi.evaluation.findings import is_close, is_doubtful, is_near, with_verdict
 
 
 def changed(name, **fields):
@@ -91,5 +91,41 @@ def test_a_fast_rise_is_bad():
     [(0.01, 0.01, False), (0.1, 0.05, True), (0.3, 0.02, False), (0.3, 0.2, True), (math.nan, 0.1, False)],
 )
 def test_moments_are_in_doubt_unless_their_error_is_small_or_clearly_large(gap, stderr, doubtful):
-    assert is_doubtful(MomentGaps(gap, 0.0, stderr, 0.01, 2)) == doubtful
-    assert is_doubtful(MomentGaps(0.0, gap, 0.01, stderr, 2)) == doubtful
+    assert is_doubtful(0.2, MomentGaps(gap, 0.0, stderr, 0.01, 2)) == doubtful
+    assert is_doubtful(0.2, MomentGaps(0.0, gap, 0.01, stderr, 2)) == doubtful
+
+
+def test_a_fit_is_near_a_good_one_if_its_errors_are_small_and_its_weights_reliable():
+    gaps = MomentGaps(0.02, 0.08, 0.01, 0.01, 2)
+    assert is_near(0.6, gaps)
+    assert not is_near(0.8, gaps)
+    assert not is_near(math.nan, gaps)
+    assert not is_near(0.6, gaps._replace(sd=0.12))
+    assert not is_near(0.6, gaps._replace(sd=math.nan))
+
+
+def test_a_fit_is_close_only_if_every_number_says_so():
+    gaps = MomentGaps(0.01, 0.02, 0.01, 0.01, 2)
+    assert is_close(0.55, 0.01, gaps, 2)
+    assert not is_close(0.65, 0.01, gaps, 2)
+    assert not is_close(0.55, 0.06, gaps, 2)
+    assert is_close(0.55, 0.06, gaps, 200)
+    for name in ("mean", "sd", "mean_stderr", "sd_stderr"):
+        for value in (0.05, math.nan):
+            assert not is_close(0.55, 0.01, gaps._replace(**{name: value}), 2)
+
+
+@pytest.mark.parametrize(
+    ("pareto_k", "doubtful"),
+    [
+        (-math.inf, False),
+        (0.4, False),
+        (0.5, True),
+        (0.8, True),
+        (1.0, False),
+        (math.inf, False),
+        (math.nan, False),
+    ],
+)
+def test_k_hat_is_in_doubt_unless_it_is_small_or_clearly_large(pareto_k, doubtful):
+    assert is_doubtful(pareto_k, MomentGaps(0.01, 0.01, 0.01, 0.01, 2)) == doubtful

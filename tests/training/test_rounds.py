@@ -34,8 +34,8 @@ def test_every_round_is_twice_as_long_as_the_one_before():
 def test_the_rate_falls_from_its_height_to_zero_in_every_round():
     rates = np.asarray(jax.vmap(SHORT.schedule(0.3))(np.arange(70)))
     pieces = np.split(rates, [10, 30])
-    for piece in pieces:
-        expected = 0.15 * (1 + np.cos(np.pi * np.arange(len(piece)) / len(piece)))
+    for piece, height in zip(pieces, (0.3, 0.15, 0.15), strict=True):
+        expected = 0.5 * height * (1 + np.cos(np.pi * np.arange(len(piece)) / len(piece)))
         np.testing.assert_allclose(piece, expected, rtol=1e-5, atol=1e-7)
 
 
@@ -71,6 +71,17 @@ def test_a_fit_that_falls_short_goes_on_if_it_can_do_more():
     assert SHORT.effort(short | {"effort": [0, 0, 1, 2]}, 2) == 2
     inside = {name: column[:-1] for name, column in short.items()}
     assert SHORT.effort(inside, 2) == 0
+
+
+def test_a_fit_that_only_just_falls_short_goes_on_without_a_gain():
+    rounds = Rounds(10, 4)
+    short = history(-3.0, -3.1, rounds=rounds) | {"short": [1.0] * 4}
+    near = short | {"near": [1.0] * 4}
+    assert rounds.is_over(short)
+    assert not rounds.is_over(near)
+    assert rounds.is_over(near | {"short": [0.0] * 4})
+    third = history(-3.0, -3.1, -3.1, rounds=rounds) | {"short": [1.0] * 6, "near": [1.0] * 6}
+    assert rounds.is_over(third)
 
 
 def test_a_good_fit_may_end_with_a_larger_gain():
@@ -129,7 +140,7 @@ def test_the_verdict_compares_rounds():
     assert found[1] == "the last round"
 
 
-@pytest.mark.parametrize("settings", [{"first": 0}, {"number": 0}])
+@pytest.mark.parametrize("settings", [{"first": 0}, {"number": 0}, {"near": 0}])
 def test_wrong_numbers_are_refused(settings):
     with pytest.raises(ValueError, match="to be a positive whole number"):
         Rounds(**settings)

@@ -6,8 +6,9 @@ from typing import Any
 BOUND = "elbo_lower"
 """Column of the bound. The column `elbo_lower_stderr` holds its standard error."""
 
-SHORT, CLOSE = "short", "close"
-"""Columns of the looks: whether the fit fell short, and whether nothing was left to gain."""
+SHORT, NEAR, CLOSE = "short", "near", "close"
+"""Columns of the looks: whether the fit fell short, whether it did so by little, and whether it was certainly
+good."""
 
 History = dict[str, list[Any]]
 

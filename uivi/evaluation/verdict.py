@@ -16,9 +16,9 @@ from uivi.families.base import AbstractFamily
 from uivi.targets.base import AbstractTarget
 
 NUM_DRAWS = 2 * BATCH
-"""Number of draws z that measure the bounds, k-hat and the moments."""
+"""Number of draws z of a first look, for the bounds, k-hat and the moments."""
 MORE_DRAWS = 8 * BATCH
-"""Number of draws of a second look at the moments."""
+"""Number of draws of a second look at k-hat and the moments."""
 FIRST_OF_MORE = 4
 """Number of the first batch of a second look, above all of a first look."""
 
@@ -34,7 +34,7 @@ def judge(
     history: History,
     quantities: Callable[[Any], Any] = lambda z: z,
 ) -> Check:
-    """Checks a fit, with the same budget for every method. Only moments in doubt get a second look.
+    """Checks a fit, with the same budget for every method. Only doubt asks for a second look.
 
     Args:
         key: random key.
@@ -50,7 +50,7 @@ def judge(
     evaluated, mixing = look(key, *fit, num_draws=NUM_DRAWS)
     lower, upper = bounds.bracket(evaluated)
     more = lambda: look(key, *fit, num_draws=MORE_DRAWS, first=FIRST_OF_MORE).evaluated
-    gaps, pareto_k = compare_moments(evaluated, more, quantities)
+    gaps, pareto_k = compare_weights(evaluated, more, quantities)
     measured = Check(
         status=status,
         lower=lower,
@@ -65,26 +65,28 @@ def judge(
     return with_verdict(measured, history)
 
 
-def compare_moments(
+def compare_weights(
     evaluated: bounds.Evaluated,
     more: Callable[[], bounds.Evaluated],
     quantities: Callable[[Any], Any] = lambda z: z,
     *,
     limit: float = GOOD_ERROR,
 ) -> tuple[importance.MomentGaps, float]:
-    """Returns the gaps between moments of q and of its reweighted draws, and k-hat.
+    """Returns what importance weights say of q: the gaps between its moments and reweighted ones, and k-hat.
 
     Args:
         evaluated: draws of a first look.
-        more: returns more and fresh draws. It is called if the first ones leave the moments in doubt.
+        more: returns more and fresh draws. It is called if the first ones leave doubt.
         quantities: maps draws z to the quantities whose moments are compared.
-        limit: gap from which they are in doubt.
+        limit: gap from which a moment is in doubt.
     """
-    # Log q from above includes the ε of each draw. Without it, log q of a draw that no proposal finds is far
-    # too low, and its weight enormous.
-    compare = lambda made: importance.moment_gaps(quantities(made.z), made.log_p - made.log_q_high)
-    gaps, pareto_k = compare(evaluated), importance.pareto_k(evaluated.log_p - evaluated.log_q_high)
-    if pareto_k < importance.RELIABLE_K and is_doubtful(gaps, limit):
-        # Fresh draws, since the first ones were selected for their large gaps.
-        gaps = compare(more())
-    return gaps, pareto_k
+
+    def compare(made: bounds.Evaluated) -> tuple[importance.MomentGaps, float]:
+        # Log q from above includes the ε of each draw. Without it, log q of a draw that no proposal finds is
+        # far too low, and its weight enormous.
+        log_weights = made.log_p - made.log_q_high
+        return importance.moment_gaps(quantities(made.z), log_weights), importance.pareto_k(log_weights)
+
+    gaps, pareto_k = compare(evaluated)
+    # Fresh draws decide, since the first ones were selected for their large gaps.
+    return compare(more()) if is_doubtful(pareto_k, gaps, limit) else (gaps, pareto_k)

@@ -33,7 +33,7 @@ from uivi.targets.minibatched import Minibatched
 from uivi.targets.model import AbstractModelTarget
 from uivi.targets.traced import TracedTarget, traced
 from uivi.training.driver import NUM_RECORDS, Driven, drive
-from uivi.training.monitors import AbstractMonitor, ElboMonitor
+from uivi.training.monitors import AbstractMonitor, ElboMonitor, RoundMonitor
 from uivi.training.progress import AbstractReporter, print_verdict, reporter
 from uivi.training.rounds import Rounds
 from uivi.training.update import FitState, Method, initial_state, unstack_states
@@ -224,7 +224,7 @@ def default_monitors(
     if not _has_elbo(family, target):
         return ()
     if isinstance(num_steps, Rounds):
-        return (ElboMonitor(num_steps.most, quantities=functools.partial(quantities, target)),)
+        return (RoundMonitor(num_steps.most, functools.partial(quantities, target)),)
     return (ElboMonitor(max(1, num_steps // NUM_RECORDS) * max(1, NUM_RECORDS // NUM_BOUNDS)),)
 
 

@@ -1,6 +1,6 @@
 """Optimisers, one update, and the driver that runs many of them."""
 
-from uivi.training.monitors import AbstractMonitor, ElboMonitor
+from uivi.training.monitors import AbstractMonitor, ElboMonitor, RoundMonitor
 from uivi.training.optimisers import adam, adam_cosine, paper_rmsprop, scale_by_paper_rmsprop, with_average
 from uivi.training.rounds import Rounds
 from uivi.training.update import FitState, Method
@@ -8,6 +8,7 @@ from uivi.training.update import FitState, Method
 __all__ = [
     "AbstractMonitor",
     "ElboMonitor",
+    "RoundMonitor",
     "FitState",
     "Method",
     "Rounds",

@@ -10,11 +10,11 @@ import jax
 from jaxtyping import Array
 
 from uivi.evaluation import bounds
-from uivi.evaluation.findings import ENOUGH_ERROR, falls_short, is_close
-from uivi.evaluation.history import CLOSE, SHORT
+from uivi.evaluation.findings import ENOUGH_ERROR, falls_short, is_close, is_near
+from uivi.evaluation.history import CLOSE, NEAR, SHORT
 from uivi.evaluation.importance import kl_divergence
-from uivi.evaluation.look import BATCH, look
-from uivi.evaluation.verdict import FIRST_OF_MORE, MORE_DRAWS, compare_moments
+from uivi.evaluation.look import BATCH, Look, look
+from uivi.evaluation.verdict import FIRST_OF_MORE, MORE_DRAWS, NUM_DRAWS, compare_weights
 from uivi.training.update import FitState, Method
 
 MOST_BATCHES = 16
@@ -40,35 +40,59 @@ class AbstractMonitor(eqx.Module):
 
 
 class ElboMonitor(AbstractMonitor):
-    """A lower bound of the ELBO, and whether the fit falls short.
+    """The ELBO from below, how far apart its two sides are, and how well the reverse sampler mixes.
 
     Attributes:
         every: number of updates between two looks.
-        num_draws: number of draws of a look.
+    """
+
+    every: int = eqx.field(static=True)
+
+    def __call__(self, method: Method, state: FitState) -> dict[str, float]:
+        """Returns the bound with its standard error, and what else one batch of draws tells."""
+        return _bound(_looks(method, state)(num_draws=BATCH))
+
+
+class RoundMonitor(AbstractMonitor):
+    """The same at the end of a round, and what decides whether another round follows.
+
+    Attributes:
+        every: number of updates between two looks. The end of a round always has one.
         quantities: maps draws z to the quantities whose moments are compared, as in the verdict.
     """
 
     every: int = eqx.field(static=True)
-    num_draws: int = eqx.field(static=True, default=2 * BATCH)
     quantities: Callable[[Any], Any] = eqx.field(static=True, default=lambda z: z)
 
     def __call__(self, method: Method, state: FitState) -> dict[str, float]:
-        """Returns the bound with its standard error, and what decides whether the fit needs more effort."""
-        fit = (state.family, state.target, method.estimator, state.est_state)
-        # Negative numbers: the fit itself draws with fold_in(key, t) for t from 0.
-        first = -MOST_BATCHES * (1 + int(state.step))
-        found = look(state.key, *fit, num_draws=self.num_draws, first=first)
-        lower, upper = bounds.bracket(found.evaluated)
-        more = lambda: look(state.key, *fit, num_draws=MORE_DRAWS, first=first + FIRST_OF_MORE).evaluated
+        """Returns the bound, and whether the fit falls short of a good one or is close to the posterior."""
+        looks = _looks(method, state)
+        found = looks(num_draws=NUM_DRAWS)
+        more = lambda: looks(num_draws=MORE_DRAWS, first=FIRST_OF_MORE).evaluated
         kl, _ = kl_divergence(found.evaluated.log_p - found.evaluated.log_q_high)
-        gaps, pareto_k = compare_moments(found.evaluated, more, self.quantities, limit=ENOUGH_ERROR)
-        return {
-            "elbo_lower": lower.mean,
-            "elbo_lower_stderr": lower.stderr,
-            "bracket": upper.mean - lower.mean,
-            "recovered": math.nan if found.mixing is None else found.mixing.recovered,
+        gaps, pareto_k = compare_weights(found.evaluated, more, self.quantities, limit=ENOUGH_ERROR)
+        return _bound(found) | {
             "pareto_k": pareto_k,
             "kl": kl,
             SHORT: float(falls_short(pareto_k, gaps)),
+            NEAR: float(is_near(pareto_k, gaps)),
             CLOSE: float(is_close(pareto_k, kl, gaps, state.family.dim)),
         }
+
+
+def _looks(method: Method, state: FitState) -> Callable[..., Look]:
+    """Returns a function that looks at this state, with draws that neither the fit nor another look has."""
+    fit = (state.family, state.target, method.estimator, state.est_state)
+    # Negative numbers: the fit itself draws with fold_in(key, t) for t from 0.
+    start = -MOST_BATCHES * (1 + int(state.step))
+    return lambda num_draws, first=0: look(state.key, *fit, num_draws=num_draws, first=start + first)
+
+
+def _bound(found: Look) -> dict[str, float]:
+    lower, upper = bounds.bracket(found.evaluated)
+    return {
+        "elbo_lower": lower.mean,
+        "elbo_lower_stderr": lower.stderr,
+        "bracket": upper.mean - lower.mean,
+        "recovered": math.nan if found.mixing is None else found.mixing.recovered,
+    }

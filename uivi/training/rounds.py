@@ -8,7 +8,7 @@ import numpy as np
 import optax
 
 from uivi import _checks
-from uivi.evaluation.history import CLOSE, SHORT, History, gain_of_last_round, last
+from uivi.evaluation.history import CLOSE, NEAR, SHORT, History, gain_of_last_round, last
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,24 +17,28 @@ class Rounds:
 
     The learning rate falls to zero in every round, so the ends of rounds can be compared. A fit ends at once if
     importance weights find it good and close to the posterior. Any other ends after a round without a gain,
-    which covers at least as many updates as there were before it.
+    which covers at least as many updates as there were before it. A fit that only just falls short has some
+    more rounds: what it lacks hardly shows in the ELBO.
 
     Attributes:
         first: number of updates in the first round.
         number: largest number of rounds.
         gain: nats that a round must gain, beyond one standard error, for another to follow.
         good_gain: the same for a fit that does not fall short. By default as much as a good verdict allows.
+        near: number of rounds for a fit that only just falls short, whatever they gain.
     """
 
     first: int = 1_500
     number: int = 4
     gain: float = 0.03
     good_gain: float = 0.1
+    near: int = 3
 
     def __post_init__(self):
         """Checks the numbers."""
         _checks.positive_int("first", self.first)
         _checks.positive_int("number", self.number)
+        _checks.positive_int("near", self.near)
 
     @classmethod
     def of(cls, num_steps: "int | Rounds") -> "Rounds":
@@ -58,14 +62,18 @@ class Rounds:
         return sum(update > end for end in self.ends[:-1])
 
     def schedule(self, rate: float) -> optax.Schedule:
-        """Returns a cosine decay from `rate` to zero in every round."""
+        """Returns a cosine decay to zero in every round: from `rate` in the first, then from half of it.
+
+        A later round has more updates and less way to go. At the full rate it would first undo what is there.
+        """
         begins = np.array((0, *self.ends[:-1]), np.int32)
 
         def schedule(count: Any) -> Any:
             number = jnp.sum(jnp.asarray(count) >= begins) - 1
             length = self.first * 2.0 ** number.astype(float)
             share = jnp.minimum((count - jnp.asarray(begins)[number]).astype(float) / length, 1.0)
-            return 0.5 * rate * (1 + jnp.cos(jnp.pi * share))
+            first = jnp.where(number == 0, rate, 0.5 * rate)
+            return 0.5 * first * (1 + jnp.cos(jnp.pi * share))
 
         return schedule
 
@@ -84,6 +92,9 @@ class Rounds:
         if last(history, CLOSE):
             return True
         if gain_of_last_round(history) is None:
+            return False
+        is_short_by_little = last(history, SHORT) and last(history, NEAR)
+        if is_short_by_little and self.ends.index(done) + 1 < self.near:
             return False
         return not (can_raise or self._has_gained(history))
 
