@@ -29,10 +29,10 @@ demo: venv ## fit the toy posteriors, write a report page (two minutes)
 	@echo "Done. Open $(DEMO_PAGE) in a web browser."
 
 test: venv ## run the tests but for slow repetitions (options: make test PYTEST_ARGS="-x tests/fitting/test_fit.py")
-	$(BIN)/python -m pytest -n 2 -m "not slow" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(PYTEST_ARGS)
 
 test-all: venv ## run every test
-	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
 
 gpu-test: ## test the fused kernels on a Hopper GPU (GPU_PYTHON: has JAX for CUDA, uivi[gpu,test])
 	$(GPU_PYTHON) -m pytest -p no:cacheprovider tests/gpu/test_gpu.py tests/gpu/test_gpu_collapsed.py

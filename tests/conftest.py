@@ -13,6 +13,12 @@ from jaxtyping import install_import_hook
 # PyTensor runs little here, and need not compile it.
 os.environ.setdefault("PYTENSOR_FLAGS", "cxx=,mode=FAST_COMPILE")
 
+# XLA's new code generator takes twice as long for the many small programs of the suite. Later releases have no
+# other, and refuse the flag. XLA reads it at its first use.
+if jax.__version_info__ < (0, 11):
+    flags = (os.environ.get("XLA_FLAGS", ""), "--xla_cpu_use_fusion_emitters=false")
+    os.environ["XLA_FLAGS"] = " ".join(flags).strip()
+
 # Before anything imports uivi: every annotated shape of the package is checked at run time.
 install_import_hook("uivi", "beartype.beartype")
 

@@ -47,7 +47,9 @@ CASES = {
 
 
 @needs_triton
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "odd" else pytest.mark.slow) for name in CASES]
+)
 def test_kernel_equals_the_reference(name, getkey):
     """The rounded forces, judged by the reference's exact energies. Forces of 8 bits would be noticed."""
     shape, num_leapfrog, step, tiling = CASES[name]
@@ -76,6 +78,7 @@ def test_energies_have_the_accuracy_of_float32(getkey):
 
 
 @needs_triton
+@pytest.mark.slow
 def test_lanes_and_their_steps(getkey):
     """Two lanes of one program each; without adaptation the moves differ."""
     keys = jax.random.split(getkey(), 2)
@@ -146,6 +149,7 @@ def test_rounded_forces_leave_the_distribution_invariant(getkey):
     assert_not_mean(residual_moments(inputs, run(inputs._replace(uniforms=0 * inputs.uniforms))), EXACT)
 
 
+@pytest.mark.slow
 def test_lanes_share_a_launch_and_many_chains_take_several(monkeypatch, getkey):
     """The reference in the kernel's place, under vmap."""
     made = []

@@ -26,6 +26,7 @@ def adapted_lanes(key, num_chains) -> tuple[MoveInputs, Moves]:
 
 
 @needs_triton
+@pytest.mark.slow
 def test_steps_follow_the_lanes_acceptance(getkey):
     """One program per lane, with no other to wait for; without adaptation the moves differ."""
     lanes, expected = adapted_lanes(getkey(), 7)

@@ -18,7 +18,13 @@ from uivi.gpu.moves import SHARED_MEMORY, kernel_call
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
 @pytest.mark.parametrize(
-    "sizes", [(16, 256, 16), pytest.param((64, 128, 64), marks=pytest.mark.slow), (10, 200, 10), (3, 20, 2)]
+    "sizes",
+    [
+        pytest.param((16, 256, 16), marks=pytest.mark.slow),
+        pytest.param((64, 128, 64), marks=pytest.mark.slow),
+        pytest.param((10, 200, 10), marks=pytest.mark.slow),
+        (3, 20, 2),
+    ],
 )
 def test_largest_sizes_fit_on_the_chip(sizes):
     """Compiles in another process, because Triton interprets in this one."""
@@ -39,7 +45,7 @@ def test_largest_sizes_fit_on_the_chip(sizes):
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
-@pytest.mark.parametrize("sizes", [(100, 200), pytest.param((3, 20), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("sizes", [pytest.param((100, 200), marks=pytest.mark.slow), (3, 20)])
 def test_collapsed_weights_are_read_into_place(sizes):
     """No tile passes through shared memory, which would make the kernel slow; few registers are spilled."""
     command = [sys.executable, "-m", "tests.gpu.test_kernel_compile", "collapsed", *map(str, sizes)]

@@ -144,6 +144,7 @@ def test_vmap_folds_all_lanes_into_one_launch(getkey):
 
 
 @needs_triton
+@pytest.mark.slow
 def test_every_lane_has_its_own_program(getkey):
     shape = (1, 18, 3, 20, 2)
     lanes = jax.vmap(lambda key: make_inputs(key, shape))(jax.random.split(getkey(), 2))

@@ -73,10 +73,6 @@ def test_history_has_full_columns():
         "elbo_lower_stderr",
         "bracket",
         "recovered",
-        "pareto_k",
-        "kl",
-        "short",
-        "close",
     }
     assert driven.history.keys() == columns
     assert {len(c) for c in driven.history.values()} == {50}

@@ -153,4 +153,4 @@ def test_the_default_optimizer_follows_the_rounds():
     for _ in range(12):
         update, state = optimizer.update(np.ones(1), state, np.zeros(1))
         sizes.append(float(abs(update[0])))
-    assert sizes[9] < 0.1 * sizes[0] < 0.2 * sizes[10]
+    assert sizes[9] < 0.1 * sizes[0] < 0.3 * sizes[10] < 0.3 * sizes[0]
