@@ -47,16 +47,38 @@ _cosine = optax.cosine_decay_schedule
 optax.cosine_decay_schedule = lambda *args, **kwargs: _standard_promotion(_cosine(*args, **kwargs))
 
 
+MOST_MAPS = 6_000
+"""Number of memory maps from which compiled programs are forgotten. It keeps a worker below 3 GB."""
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _few_programs():
-    """Forget compiled programs before they use up the process's memory maps (65,530 on Linux).
+    """Forget compiled programs before they use up the memory, or the process's memory maps (65,530 on Linux).
 
     XLA maps each program separately; near the limit its compiler crashes.
     """
     yield
     maps = pathlib.Path("/proc/self/maps")
-    if maps.exists() and len(maps.read_text().splitlines()) > 20_000:
+    if maps.exists() and len(maps.read_text().splitlines()) > MOST_MAPS:
         jax.clear_caches()
+
+
+@pytest.fixture(autouse=True)
+def _short_second_looks(request, monkeypatch):
+    """Fits of a few updates leave doubt, and a second look at them takes seconds: here it is a short one."""
+    if "full_looks" not in request.fixturenames:
+        for module in ("uivi.evaluation.verdict", "uivi.training.monitors"):
+            monkeypatch.setattr(f"{module}.MORE_DRAWS", 1)
+
+
+@pytest.fixture
+def full_looks():
+    """Second looks as users have them."""
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with the files of this folder: the longest is among them, and a worker runs a file by itself."""
+    items.sort(key=lambda item: item.path.parent != pathlib.Path(__file__).parent)
 
 
 @pytest.fixture

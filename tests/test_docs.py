@@ -27,9 +27,10 @@ LONGEST_README = 120
 page_name = lambda page: str(page.relative_to(ROOT))
 
 
-# The gallery shows what the tutorials' code does too, with more fits.
+# These show what the other pages' code does too, with more fits.
+MORE_FITS = ("gallery.md", "diagnostics.md", "mean_field.md")
 RUN = [
-    pytest.param(p, marks=pytest.mark.slow if p.name == "gallery.md" else ())
+    pytest.param(p, marks=pytest.mark.slow if p.name in MORE_FITS else ())
     for p in PAGES
     if BLOCK.search(p.read_text())
 ]

@@ -11,6 +11,8 @@ from uivi.evaluation import MomentGaps, Verdict, verdict
 from uivi.evaluation.importance import RELIABLE_K
 from uivi.targets import Density
 
+pytestmark = pytest.mark.usefixtures("full_looks")
+
 HISTORY = {"step": [1, 5, 10], "nonfinite": [1.0, 0.5, 2.0], "skipped": [0.0, 1.0, 2.0]}
 
 

@@ -11,6 +11,8 @@ import uivi
 from tests.posteriors import POSTERIORS, correlated_logistic, eight_schools, reference
 from uivi.evaluation.metrics import sliced_wasserstein
 
+pytestmark = pytest.mark.usefixtures("full_looks")
+
 LIMIT = 1.5
 """Sliced W2 to the reference over the reference's own noise."""
 SECONDS = 60.0

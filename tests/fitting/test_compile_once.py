@@ -48,7 +48,9 @@ GIVEN = {
 SHIFTS = iter(np.linspace(0.1, 1.0, 10, dtype=np.float32))
 
 
-@pytest.mark.parametrize("name", GIVEN)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name == "a structure" else ()) for name in GIVEN]
+)
 def test_a_second_fit_compiles_nothing(name, compiled):
     given = GIVEN[name]()
 

@@ -56,7 +56,7 @@ def test_energies_have_the_accuracy_of_float32(getkey):
     assert np.sum(visible) > 10
     gap = np.abs(np.log(cheap[visible]) - np.log(exact[visible]))
     assert np.median(gap) < 3e-4
-    assert np.max(gap) < 2e-3
+    assert np.max(gap) < 3e-3
 
 
 def test_rounded_force_costs_little_acceptance(getkey):

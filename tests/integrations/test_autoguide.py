@@ -91,7 +91,14 @@ class Stuck(AbstractPerDrawSampler):
         return self.exact.fitted_proposal(state)
 
 
-@pytest.mark.parametrize("loss", [Trace_ELBO(), TraceMeanField_ELBO(), Trace_ELBO(num_particles=3)])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        Trace_ELBO(),
+        pytest.param(TraceMeanField_ELBO(), marks=pytest.mark.slow),
+        Trace_ELBO(num_particles=3),
+    ],
+)
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_the_gradient_is_that_of_the_closed_form(name, loss, getkey):
     guide = prepared(SAMPLERS[name])

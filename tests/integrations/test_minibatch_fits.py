@@ -84,7 +84,7 @@ def unscaled(x, y=None):
         numpyro.sample("y", dist.Bernoulli(logits=x @ weights), obs=y)
 
 
-@pytest.mark.parametrize("model", [logistic, unscaled])
+@pytest.mark.parametrize("model", [logistic, pytest.param(unscaled, marks=pytest.mark.slow)])
 def test_a_logistic_regression_is_found_from_afar(model, getkey):
     """Mean-field, whose best variances are 1 / diag(precision); starts 70 standard deviations away."""
     target = minibatched(model, {"x": X, "y": BINARY}, BATCH)
