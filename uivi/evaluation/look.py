@@ -146,7 +146,7 @@ def look_batch(
     return columns, None if sums is None else jnp.sum(sums, 0)
 
 
-def _kept_inside(family: AbstractFamily, args: PyTree) -> tuple[AbstractFamily, PyTree]:
+def _kept_inside(family: SemiImplicit, args: PyTree) -> tuple[SemiImplicit, PyTree]:
     """Returns the same, tied together inside a loop.
 
     Otherwise XLA moves the preparation of the network's weights out of the loop, once for the density and once
