@@ -140,7 +140,7 @@ def test_the_verdict_compares_rounds():
     assert found[1] == "the last round"
 
 
-@pytest.mark.parametrize("settings", [{"first": 0}, {"number": 0}, {"near": 0}])
+@pytest.mark.parametrize("settings", [{"first": 0}, {"number": 0}, {"number_if_near": 0}])
 def test_wrong_numbers_are_refused(settings):
     with pytest.raises(ValueError, match="to be a positive whole number"):
         Rounds(**settings)

@@ -8,9 +8,9 @@ from uivi.training.update import FitState, Method
 __all__ = [
     "AbstractMonitor",
     "ElboMonitor",
-    "RoundMonitor",
     "FitState",
     "Method",
+    "RoundMonitor",
     "Rounds",
     "adam",
     "adam_cosine",

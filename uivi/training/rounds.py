@@ -25,20 +25,20 @@ class Rounds:
         number: largest number of rounds.
         gain: nats that a round must gain, beyond one standard error, for another to follow.
         good_gain: the same for a fit that does not fall short. By default as much as a good verdict allows.
-        near: number of rounds for a fit that only just falls short, whatever they gain.
+        number_if_near: number of rounds for a fit that only just falls short, whatever they gain.
     """
 
     first: int = 1_500
     number: int = 4
     gain: float = 0.03
     good_gain: float = 0.1
-    near: int = 3
+    number_if_near: int = 3
 
     def __post_init__(self):
         """Checks the numbers."""
         _checks.positive_int("first", self.first)
         _checks.positive_int("number", self.number)
-        _checks.positive_int("near", self.near)
+        _checks.positive_int("number_if_near", self.number_if_near)
 
     @classmethod
     def of(cls, num_steps: "int | Rounds") -> "Rounds":
@@ -64,7 +64,7 @@ class Rounds:
     def schedule(self, rate: float) -> optax.Schedule:
         """Returns a cosine decay to zero in every round: from `rate` in the first, then from half of it.
 
-        A later round has more updates and less way to go. At the full rate it would first undo what is there.
+        A later round has more updates and less to change. At the full rate it would first undo what the last one did.
         """
         begins = np.array((0, *self.ends[:-1]), np.int32)
 
@@ -94,7 +94,7 @@ class Rounds:
         if gain_of_last_round(history) is None:
             return False
         is_short_by_little = last(history, SHORT) and last(history, NEAR)
-        if is_short_by_little and self.ends.index(done) + 1 < self.near:
+        if is_short_by_little and self.ends.index(done) + 1 < self.number_if_near:
             return False
         return not (can_raise or self._has_gained(history))
 
