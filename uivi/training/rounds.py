@@ -64,7 +64,7 @@ class Rounds:
     def schedule(self, rate: float) -> optax.Schedule:
         """Returns a cosine decay to zero in every round: from `rate` in the first, then from half of it.
 
-        A later round has more updates and less to change. At the full rate it would first undo what the last one did.
+        A later round has more updates and less to change. The full rate would first undo the last round.
         """
         begins = np.array((0, *self.ends[:-1]), np.int32)
 
