@@ -96,7 +96,7 @@ def compare(
     Args:
         family: the family.
         draw: z and the ε that made it.
-        eps: the generating ε, followed by draws of the sampler and of the reference.
+        eps: the generating ε, followed by draws of the reference and of the sampler.
         used: log weights that the sampler gives to them, normalised.
         weights: log weights of the reference. The generating ε is an exact draw from q(ε|z): with it they
             cannot all be negligible.
