@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import scipy.stats
@@ -22,6 +23,7 @@ from uivi.families import (
     RawScale,
     Reparameterised,
     SemiImplicit,
+    Sheared,
     Standardised,
     StandardNormal,
     TwoNetGaussian,
@@ -89,6 +91,14 @@ def _warped(inner):
     return make
 
 
+def _sheared(inner):
+    def make(key, dim, context_dim):
+        sheared = Sheared.create(key, inner(key, dim, context_dim), num_layers=3, width=4)
+        return eqx.tree_at(lambda s: s.out, sheared, 0.5 * jax.random.normal(key, sheared.out.shape))
+
+    return make
+
+
 def _standardised(inner, factor):
     """`factor` is cut to size: a matrix or a diagonal."""
 
@@ -117,6 +127,7 @@ CONDITIONALS = {
     "affine-net-gaussian": Row(_affine(_net_gaussian)),
     "standardised": Row(_standardised(_net_gaussian, [[0.5, 0.3], [-0.4, 0.5]])),
     "standardised-diagonal": Row(_standardised(_gaussian, [3.0, 0.2])),
+    "sheared": Row(_sheared(_net_gaussian)),
     "warped": Row(_warped(_net_gaussian)),
     "linear-gaussian": Row(_linear, takes_context=False),
 }

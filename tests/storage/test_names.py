@@ -31,6 +31,7 @@ FIELDS = {
     "RawScale": ["value"],
     "Reparameterised": ["net", "size", "sample_fn", "log_prob_fn"],
     "SemiImplicit": ["mixing", "conditional"],
+    "Sheared": ["inner", "hidden", "bias", "out"],
     "StandardNormal": ["dim"],
     "Standardised": ["inner", "loc", "factor", "inverse", "volume"],
     "TwoNetGaussian": ["loc_net", "scale_net"],

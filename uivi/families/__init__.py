@@ -16,6 +16,7 @@ from uivi.families.conditionals import (
     NetGaussian,
     RawScale,
     Reparameterised,
+    Sheared,
     Standardised,
     Warped,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "RawScale",
     "Reparameterised",
     "SemiImplicit",
+    "Sheared",
     "StandardNormal",
     "Standardised",
     "TwoNetGaussian",

@@ -2,6 +2,7 @@
 
 import functools
 
+import jax
 import jax.numpy as jnp
 import optax
 
@@ -18,6 +19,7 @@ from uivi.families import (
     NetGaussian,
     RawScale,
     SemiImplicit,
+    Sheared,
     Standardised,
     StandardNormal,
     Warped,
@@ -45,8 +47,9 @@ def default_family(
 ) -> SemiImplicit:
     """Returns a family with a full covariance and a scale that varies with ε, on a net with a skip connection.
 
-    Up to 200 dimensions z = shift + A w with w ~ N(μ(ε), diag(σ(ε)²)). Above, every coordinate of w has a skew
-    of its own (`Warped`), because ten numbers ε cannot skew hundreds of coordinates. The first
+    Up to 200 dimensions z = shift + A w with w ~ N(μ(ε), diag(σ(ε)²)). The ten numbers ε can bend q in ten
+    directions at most. So if z is larger than ε, its coordinates also shift one another (`Sheared`). Above 200
+    dimensions, every coordinate of w has a skew of its own (`Warped`) instead of A and the shifts. The first
     `min(dim, noise_dim)` coordinates of w start as 0.7 ε + 0.7 u: q starts near N(0, I), or near `start`, with
     a strong dependence between ε and z.
 
@@ -75,7 +78,11 @@ def _conditional(key: Key, dim: int, noise_dim: int) -> AbstractConditional:
     skip = 0.7 * jnp.eye(dim, noise_dim)
     net = MLP.create(key, noise_dim, 2 * dim, init=small_init, skip=skip)
     conditional = NetGaussian(net, jnp.full((dim,), -0.35))
-    return (Affine if dim <= FULL_COVARIANCE_UP_TO else Warped).create(conditional)
+    if dim > FULL_COVARIANCE_UP_TO:
+        return Warped.create(conditional)
+    if dim > noise_dim:
+        conditional = Sheared.create(jax.random.fold_in(key, 1), conditional)
+    return Affine.create(conditional)
 
 
 def default_estimators(family: AbstractFamily) -> tuple[AbstractEstimator, ...]:

@@ -30,6 +30,7 @@ CLASSES: dict[str, type[eqx.Module]] = {
     "LinearGaussian": families.LinearGaussian,
     "NetGaussian": families.NetGaussian,
     "Reparameterised": families.Reparameterised,
+    "Sheared": families.Sheared,
     "Standardised": families.Standardised,
     "Warped": families.Warped,
     # Scales.

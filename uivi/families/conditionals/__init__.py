@@ -10,6 +10,7 @@ from uivi.families.conditionals.base import (
 from uivi.families.conditionals.location_scale import Gaussian, Laplace, NetGaussian
 from uivi.families.conditionals.positive import Exponential, Gamma
 from uivi.families.conditionals.scales import AbstractScale, LogScale, RawScale
+from uivi.families.conditionals.sheared import Sheared
 from uivi.families.conditionals.user import Reparameterised
 from uivi.families.conditionals.warped import Warped
 
@@ -28,6 +29,7 @@ __all__ = [
     "NetGaussian",
     "RawScale",
     "Reparameterised",
+    "Sheared",
     "Standardised",
     "Warped",
 ]

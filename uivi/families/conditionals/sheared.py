@@ -1,0 +1,103 @@
+"""Coordinates that shift one another, behind any conditional."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from uivi import _checks
+from uivi._types import Key, Latent, Scalar
+from uivi.families.conditionals.base import AbstractConditional
+from uivi.families.conditionals.mapped import AbstractMapped
+
+
+class Sheared(AbstractMapped):
+    """Passes the inner draw w through additive coupling layers (Dinh, Krueger & Bengio 2015).
+
+    A layer splits the coordinates into two groups and shifts the second by a small network of the first. Every
+    layer has other groups. The map keeps volumes and starts at the identity. It bends q along all D coordinates
+    and between any of them, whereas the mixture over ε can bend only as many directions as ε has.
+
+    Attributes:
+        inner: the conditional of w.
+        hidden: weights of each layer's hidden units, which take the first group of coordinates.
+        bias: their biases.
+        out: weights from the hidden units to the shift of the second group.
+    """
+
+    inner: AbstractConditional
+    hidden: Float[Array, "L H A"]
+    bias: Float[Array, "L H"]
+    out: Float[Array, "L B H"]
+
+    def __check_init__(self):
+        dim, first = self.inner.dim, self.inner.dim // 2
+        number, width = self.bias.shape
+        advice = "the first half of the coordinates, rounded down, shifts the others"
+        _checks.shape("`hidden`", self.hidden, (number, width, first), advice)
+        _checks.shape("`out`", self.out, (number, dim - first, width), advice)
+
+    @classmethod
+    def create(cls, key: Key, inner: AbstractConditional, *, num_layers: int = 6, width: int = 64) -> "Sheared":
+        """Wraps `inner`, starting at the identity.
+
+        Args:
+            key: random key of the hidden units.
+            inner: the conditional to wrap.
+            num_layers: number of layers, L.
+            width: number of hidden units in each layer, H.
+        """
+        number, width = _checks.positive_int("num_layers", num_layers), _checks.positive_int("width", width)
+        first = inner.dim // 2
+        hidden = jax.random.normal(key, (number, width, first)) * max(first, 1) ** -0.5
+        return cls(inner, hidden, jnp.zeros((number, width)), jnp.zeros((number, inner.dim - first, width)))
+
+    def move(self, w: Latent) -> Latent:
+        """Applies the layers."""
+
+        def apply(x: Latent, layer: tuple[Array, ...]) -> tuple[Latent, None]:
+            order, back, *network = layer
+            still, moved = self._groups(x[order])
+            return jnp.concatenate([still, moved + _shift(still, *network)])[back], None
+
+        return jax.lax.scan(apply, w, self._layers())[0]
+
+    def whiten(self, z: Latent) -> Latent:
+        """Undoes the layers, the last one first."""
+
+        def undo(x: Latent, layer: tuple[Array, ...]) -> tuple[Latent, None]:
+            order, back, *network = layer
+            still, moved = self._groups(x[order])
+            return jnp.concatenate([still, moved - _shift(still, *network)])[back], None
+
+        return jax.lax.scan(undo, z, self._layers(), reverse=True)[0]
+
+    def log_det(self, z: Latent) -> Scalar:
+        """Returns zero: a shift keeps volumes."""
+        return jnp.zeros((), z.dtype)
+
+    def pull(self, z: Latent, score: Latent) -> Latent:
+        """Pulls the score through the map."""
+        (pulled,) = jax.vjp(self.whiten, z)[1](score)
+        return pulled
+
+    def _groups(self, x: Latent) -> tuple[Array, Array]:
+        first = self.dim // 2
+        return x[:first], x[first:]
+
+    def _layers(self) -> tuple[Array, ...]:
+        """Returns the order of the coordinates in each layer, the order back, and the layers' networks."""
+        orders = _orders(len(self.bias), self.dim)
+        return jnp.asarray(orders), jnp.asarray(np.argsort(orders, 1)), self.hidden, self.bias, self.out
+
+
+def _shift(x: Float[Array, "A"], hidden: Array, bias: Array, out: Array) -> Float[Array, "B"]:
+    # Near zero SiLU is almost a parabola, which is what a slight skew needs; far out it is linear.
+    return jax.nn.silu(x @ hidden.T + bias) @ out.T
+
+
+def _orders(num_layers: int, dim: int) -> Int[np.ndarray, "L D"]:
+    """Returns random orders, in pairs: the groups of a layer change places in the next one."""
+    rng = np.random.default_rng(0)
+    pairs = [rng.permutation(dim) for _ in range((num_layers + 1) // 2)]
+    return np.stack([order[::step] for order in pairs for step in (1, -1)][:num_layers])
