@@ -79,16 +79,6 @@ def test_the_seconds_of_a_fit_are_split_by_its_reports():
     }
 
 
-def test_the_comparison_of_starts_is_updates_and_looks():
-    watch = stopwatch([0.0, 0.0, 6.0, 12.0, 13.5])
-    watch.phase("comparing starts")
-    watch.update(500, 1_000, 100.0, "")  # 6 s, 5 of them updates
-    watch.update(1_000, 1_000, 100.0, "")  # the same
-    watch.update(125, 1_000, 100.0, "")  # the fit begins at zero: 1.25 s of updates
-    assert watch.seconds["updates"] == 11.25
-    assert watch.seconds["looks"] == 2.25
-
-
 def test_a_second_compilation_interrupts_the_updates():
     watch = stopwatch([0.0, 1.0, 2.0, 6.0])
     watch.update(100, 200, 100.0, "")

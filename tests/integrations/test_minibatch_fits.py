@@ -11,7 +11,7 @@ import scipy.special
 import uivi
 from tests.helpers import assert_mean, assert_not_mean
 from uivi.fitting.problem import problem_of
-from uivi.fitting.starts.candidates import find_starts
+from uivi.fitting.starts.checked import checked_start
 from uivi.integrations.numpyro import minibatched
 from uivi.targets import Anchored
 
@@ -196,7 +196,7 @@ def test_a_start_on_part_of_the_data_is_moved_to_that_of_all(getkey, monkeypatch
     monkeypatch.setattr("uivi.targets.minibatched.NUM_ROUGH", 500)
     target = minibatched(linear, {"x": X, "y": LINEAR}, BATCH)
     problem = problem_of(target, getkey())
-    (start,) = find_starts(getkey(), problem, problem.target)
+    start = checked_start(getkey(), problem, problem.target)
     assert start is not None
     mean, precision = linear_posterior()
     errors = (np.asarray(start.loc, np.float64) - mean) @ np.linalg.cholesky(precision)

@@ -43,7 +43,7 @@ def test_noise_and_latent_are_tied_at_the_start(getkey):
 
 def test_default_estimators(getkey):
     assert isinstance(presets.default_estimator(uivi.ExplicitGaussian.create(2)), uivi.StickingTheLanding)
-    for dim, num_proposals in ((2, 100), (200, 100), (201, 32)):
+    for dim, num_proposals in ((2, 100), (10, 100), (11, 32), (201, 32)):
         estimator = presets.default_estimator(presets.default_family(getkey(), dim))
         assert isinstance(estimator, uivi.UIVI)
         assert isinstance(estimator.sampler, uivi.ISIR)

@@ -52,7 +52,6 @@ PHASES = {
     "reading the model": "reading",
     "searching for a start": "search",
     "compiling": "waiting",
-    "comparing starts": "looks",  # its updates are counted as updates
     "checking": "check",
 }
 """The part of each phase that a fit reports. An unknown phase counts as other."""
@@ -80,10 +79,8 @@ class Stopwatch(AbstractReporter):
     def update(self, step: int, total: int, rate: float, bound: str) -> None:
         """Counts the updates since the last report, and whatever else happened since then."""
         del total, bound
-        # The comparison of starts counts its own updates, and the fit begins again at zero.
-        done = step - self._step if step > self._step else step
         elapsed = self._lap()
-        updates = min(done / rate, elapsed)
+        updates = min((step - self._step) / rate, elapsed)
         self.seconds["updates"] += updates
         self.seconds["looks" if self._in_updates else self._part] += elapsed - updates
         self._step, self._in_updates = step, True

@@ -1,6 +1,6 @@
 """One look at a fit: draws, densities from both sides, and how the reverse sampler mixes, from one program.
 
-The monitor, the comparison of starts, the verdict and reweighted draws all use it, at one size. A fit compiles
+The monitor, the verdict and reweighted draws all use it, at one size. A fit compiles
 it once.
 """
 

@@ -22,8 +22,7 @@ from uivi.fitting.ahead import ahead
 from uivi.fitting.posterior import Posterior, quantities
 from uivi.fitting.prechecks import check_structure, check_target, check_trace
 from uivi.fitting.problem import Problem, problem_of
-from uivi.fitting.starts.candidates import find_starts
-from uivi.fitting.starts.comparison import pick_start
+from uivi.fitting.starts.checked import checked_start
 from uivi.fitting.starts.search import Start
 from uivi.presets.density import family_on
 from uivi.storage import descriptions
@@ -72,8 +71,7 @@ def fit(
         model_args: positional arguments of a NumPyro model, such as its data.
         model_kwargs: keyword arguments of a NumPyro model.
         family: the variational family. By default it is `uivi.presets.default_family` on the location and scale
-            of a rough Gaussian approximation. From 51 to 200 dimensions the fit compares two sets of axes for
-            500 updates each and takes the better one.
+            of a rough Gaussian approximation.
         estimator: `uivi.UIVI(...)`, `uivi.SIVI(...)`, `uivi.Explicit(...)`. By default UIVI with learned i-SIR,
             with more proposals from round to round as long as the fit falls short.
         optimizer: any Optax optimiser. By default Adam, with a cosine decay over `num_steps` or over each
@@ -129,12 +127,11 @@ def fit(
                 # Compiled now: the updates are still being traced, which leaves a core to XLA.
                 make(methods[0], _unit_frame(target.dim))
             shown.phase("searching for a start")
-            starts = find_starts(keys["start"], problem, target)
-            target = _anchored(target, starts[0])
-            states = [make(methods[0], start.frame(), target=target) for start in starts]
+            start = checked_start(keys["start"], problem, target)
+            state = make(methods[0], start.frame(), target=_anchored(target, start))
         else:
-            states = [initial_state(keys["run"], methods[0], first, target)]
-            compiler.begin(methods[0], states[0], has_elbo=has_elbo)
+            state = initial_state(keys["run"], methods[0], first, target)
+            compiler.begin(methods[0], state, has_elbo=has_elbo)
             check_target(keys["check"], target, first)
         checkpoints = None
         if checkpoint is not None:
@@ -142,13 +139,10 @@ def fit(
             bits = jax.random.key_data(key).tolist()
             given = problem.target
             fitted = given.identity() if isinstance(given, AbstractModelTarget) else given
-            config = [states[0].family, fitted, *estimators, schedule, bits]
+            config = [state.family, fitted, *estimators, schedule, bits]
             checkpoints = Checkpoints(checkpoint, descriptions.fingerprint(config))
         shown.phase("compiling")
         compiler.wait()
-        # A checkpoint holds the start that was picked, so a resumed fit does not compare again.
-        is_new = checkpoints is None or checkpoints.newest() is None
-        state = pick_start(methods[0], states, Rounds.of(num_steps), shown) if is_new else states[0]
         driven = drive(
             methods,
             state,

@@ -88,12 +88,13 @@ def _conditional(key: Key, dim: int, noise_dim: int) -> AbstractConditional:
 def default_estimators(family: AbstractFamily) -> tuple[AbstractEstimator, ...]:
     """Returns UIVI with learned i-SIR for semi-implicit families, sticking the landing for explicit ones.
 
-    UIVI comes with few proposals and (up to 200 dimensions) with many. A fit begins with few; see
-    `uivi.training.Rounds`.
+    UIVI comes with few proposals and, unless z is larger than ε, with many. A fit begins with few; see
+    `uivi.training.Rounds`. A larger z bends by `Sheared` or `Warped` as well, and gains nothing from many.
     """
     if isinstance(family, AbstractExplicit):
         return (StickingTheLanding(),)
-    efforts = EFFORTS if family.dim <= FULL_COVARIANCE_UP_TO else EFFORTS[:1]
+    is_larger = isinstance(family, SemiImplicit) and family.dim > family.noise_dim
+    efforts = EFFORTS[:1] if is_larger else EFFORTS
     return tuple(default_uivi(effort) for effort in efforts)
 
 

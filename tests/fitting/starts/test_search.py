@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from uivi.fitting.starts.search import Start, find_start, recentred, turned
+from uivi.fitting.starts.search import Start, find_start, recentred
 from uivi.targets.probe import Probe
 
 COVARIANCE = np.array([[4.0, 1.9e-3], [1.9e-3, 1e-6]])
@@ -86,32 +86,3 @@ def test_without_a_maximum_the_fit_starts_somewhere_finite(density, getkey):
     start = find_start(getkey(), probe(density), points(2), full_up_to=10)
     assert np.all(np.isfinite(start.loc))
     assert np.all(np.isfinite(start.factor))
-
-
-def funnel_along(axes):
-    """Its first coordinate, along the first of the axes, sets the scale of the second."""
-
-    def log_density(z):
-        w = axes.T @ z
-        return -0.5 * w[0] ** 2 - 0.5 * w[1] ** 2 * jnp.exp(-w[0]) - 0.5 * w[0] - 0.5 * jnp.sum(w[2:] ** 2)
-
-    return log_density
-
-
-def test_axes_are_those_along_which_the_curvature_changes(getkey):
-    """Those of the funnel come first, wherever they lie; the Gaussian stays the same."""
-    axes = jnp.linalg.qr(jax.random.normal(getkey(), (6, 6)))[0]
-    lower = jnp.tril(0.3 * jax.random.normal(getkey(), (6, 6)), -1) + jnp.eye(6)
-    start = Start(jnp.zeros(6), lower)
-    made = turned(getkey(), start, probe(lambda z: funnel_along(axes)(jnp.linalg.solve(lower, z))))
-    np.testing.assert_allclose(covariance(made), covariance(start), rtol=1e-4, atol=1e-5)
-    found = np.linalg.solve(lower, np.asarray(made.factor))
-    overlap = np.linalg.norm(np.asarray(axes[:, :2]).T @ found[:, :2], axis=0)
-    np.testing.assert_allclose(overlap, 1, atol=0.01)
-    before = np.linalg.norm(np.asarray(axes[:, :2]).T @ np.eye(6)[:, :2], axis=0)
-    assert np.all(before < 0.9), "the control: the axes of the start are not those of the funnel"
-
-
-def test_a_start_without_curvature_keeps_its_axes(getkey):
-    start = Start(jnp.zeros(2), jnp.eye(2))
-    assert turned(getkey(), start, probe(lambda z: jnp.nan * jnp.sum(z**2))) is start

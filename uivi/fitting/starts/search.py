@@ -17,9 +17,6 @@ from uivi.targets.probe import Probe, generator
 
 NUM_ELBO = 192
 NUM_RECENTRING = 5
-NUM_CURVATURES = 32
-LEAST_CHANGE = 1e-6
-"""Smallest change of the curvature, which is of order one, that is more than rounding."""
 
 
 class Start(NamedTuple):
@@ -70,28 +67,6 @@ def find_start(key: Key, probe: Probe, points: Float[np.ndarray, "K D"], *, full
     noise = rng.standard_normal((NUM_ELBO, dim))
     rated = [start._replace(elbo=_elbo(probe, start, noise)) for start in candidates]
     return max(rated, key=lambda start: start.elbo)
-
-
-def turned(key: Key, start: Start, probe: Probe) -> Start:
-    """Returns the same Gaussian on other axes, ordered by how much the curvature changes along them.
-
-    With z = loc + F w, a Gaussian posterior has the same second derivatives in w everywhere. In other
-    posteriors they change from place to place, often along shared axes: a random walk, say, is wide along its
-    fast components where its step is large. A q whose scales vary with ε can follow this only along the
-    coordinates of w. So F is rotated by the eigenvectors of the mean squared change.
-    """
-    factor = np.asarray(start.factor, np.float64)
-    noise = generator(key).standard_normal((NUM_CURVATURES, len(factor)))
-    found = np.stack([factor.T @ probe.hessian(z) @ factor for z in start.from_normal(noise)])
-    found = found[np.all(np.isfinite(found), axis=(1, 2))]
-    if len(found) < 2:
-        return start
-    # The median, since a few draws in a tail can have enormous second derivatives.
-    changes = found - np.median(found, 0)
-    # Normalise each change, because in a tail they may be larger by orders of magnitude.
-    changes /= np.maximum(np.linalg.norm(changes, axis=(1, 2), keepdims=True), LEAST_CHANGE)
-    _, axes = np.linalg.eigh(np.mean(changes @ changes, 0))
-    return start._replace(factor=factor @ axes[:, ::-1])
 
 
 def recentred(start: Start, probe: Probe) -> Start:

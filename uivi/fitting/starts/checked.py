@@ -1,4 +1,4 @@
-"""The starts that a fit may take."""
+"""The start of a fit, with the log density checked on the way to it."""
 
 import numpy as np
 
@@ -6,19 +6,17 @@ from uivi import presets
 from uivi._types import Key
 from uivi.fitting.prechecks import NUM_TRIES, check_gradients, check_numbers
 from uivi.fitting.problem import NUM_POINTS, Problem
-from uivi.fitting.starts.search import Start, find_start, recentred, turned
+from uivi.fitting.starts.search import Start, find_start, recentred
 from uivi.targets.base import AbstractGlobalTarget, AbstractSingleSiteTarget, AbstractTarget
 from uivi.targets.model import AbstractModelTarget
 from uivi.targets.probe import Probe, finite_points, generator
 
-TURNED_ABOVE = 50
-"""Largest dimension for which one set of axes is enough. Up to there, ε is large enough to bend q along any."""
 MANY_POINTS, FEW_POINTS = 64, 4
 """Points in one call of the probe; few where a call goes through all rows of a large data set."""
 
 
-def find_starts(key: Key, problem: Problem, target: AbstractTarget) -> list[Start]:
-    """Finds a rough Gaussian approximation of the posterior, on two sets of axes from 51 to 200 dimensions.
+def checked_start(key: Key, problem: Problem, target: AbstractTarget) -> Start:
+    """Finds a rough Gaussian approximation of the posterior.
 
     Args:
         key: random key.
@@ -38,11 +36,9 @@ def find_starts(key: Key, problem: Problem, target: AbstractTarget) -> list[Star
     search = lambda probe: find_start(key, probe, points, full_up_to=presets.FULL_COVARIANCE_UP_TO)
     if problem.rough is not None:
         check_gradients(problem.target, gradients)
-        return [recentred(search(Probe(problem.rough, MANY_POINTS)), probe)]
+        return recentred(search(Probe(problem.rough, MANY_POINTS)), probe)
     start = search(probe)
     # The first q is close to this Gaussian: its draws are where the updates begin.
     noise = generator(key).standard_normal((NUM_TRIES, target.dim))
     check_gradients(problem.target, check_numbers(target.log_density, probe, start.from_normal(noise)))
-    if not TURNED_ABOVE < target.dim <= presets.FULL_COVARIANCE_UP_TO:
-        return [start]
-    return [start, turned(key, start, probe)]
+    return start
