@@ -47,8 +47,8 @@ _cosine = optax.cosine_decay_schedule
 optax.cosine_decay_schedule = lambda *args, **kwargs: _standard_promotion(_cosine(*args, **kwargs))
 
 
-MOST_MAPS = 10_000
-"""Number of memory maps from which compiled programs are forgotten: a worker has 4 GB then, instead of 5."""
+MOST_MAPS = 6_000
+"""Number of memory maps from which compiled programs are forgotten: a worker has 3 GB then, instead of 5."""
 
 
 @pytest.fixture(autouse=True, scope="module")
