@@ -47,7 +47,7 @@ _cosine = optax.cosine_decay_schedule
 optax.cosine_decay_schedule = lambda *args, **kwargs: _standard_promotion(_cosine(*args, **kwargs))
 
 
-MOST_MAPS = 6_000
+MOST_MAPS = 4_500
 """Number of memory maps from which compiled programs are forgotten: a worker has 3 GB then, instead of 5."""
 
 
