@@ -74,7 +74,7 @@ def ours(name: str, model: Model, seed: int) -> list[dict[str, Any]]:
     seconds = time.perf_counter() - began
     found = fitted.check()
     notes = {
-        "pareto_k": found.pareto_k_lower,
+        "pareto_k": found.pareto_k,
         "verdict": str(found.verdict),
         "advice": list(found.advice),
         "gaps": found.gaps and found.gaps._asdict(),

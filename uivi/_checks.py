@@ -42,6 +42,15 @@ def known_name(kind: str, name: str, names: Iterable[str]) -> str:
     raise ValueError(f"unknown {kind} {name!r}: {hint}known: {', '.join(names)}")
 
 
+def seed(name: str, value: object) -> int:
+    """Returns `value` if it is a whole number of 32 bits, otherwise raises: JAX would drop the other bits."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"expected `{name}` to be a whole number, got {value!r}")
+    if not 0 <= int(value) < 2**32:
+        raise ValueError(f"expected `{name}` from 0 to {2**32 - 1}, got {value}")
+    return int(value)
+
+
 def key_or_seed(key, random_seed: object) -> jax.Array:
     """Returns whichever of the two is given, as a typed JAX key."""
     if (key is None) == (random_seed is None):
@@ -51,12 +60,7 @@ def key_or_seed(key, random_seed: object) -> jax.Array:
         )
     if random_seed is None:
         return prng_key(key)
-    if isinstance(random_seed, bool) or not isinstance(random_seed, numbers.Integral):
-        raise TypeError(f"expected `random_seed` to be a whole number, got {random_seed!r}")
-    seed = int(random_seed)
-    if not 0 <= seed < 2**32:
-        raise ValueError(f"expected `random_seed` from 0 to {2**32 - 1}, got {seed}")
-    return jax.random.key(np.uint32(seed))
+    return jax.random.key(np.uint32(seed("random_seed", random_seed)))
 
 
 def prng_key(key) -> jax.Array:

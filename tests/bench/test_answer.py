@@ -89,6 +89,14 @@ def test_a_second_compilation_interrupts_the_updates():
     assert watch.seconds["other"] == 1.0
 
 
+def test_the_look_at_the_end_of_a_round_is_a_look():
+    watch = stopwatch([0.0, 1.0, 5.0, 6.0])
+    watch.phase("round 1 of at most 4")  # 1 s of nothing that has a name
+    watch.update(100, 200, 100.0, "")  # 4 s, 1 of them updates
+    watch.finish()
+    assert (watch.seconds["updates"], watch.seconds["looks"]) == (1.0, 3.0)
+
+
 def test_updates_are_never_longer_than_the_clock_says():
     watch = stopwatch([0.0, 1.0])
     watch.update(100, 100, 1.0, "")

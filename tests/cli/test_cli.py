@@ -2,11 +2,15 @@
 
 import os
 import pathlib
+import shlex
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
+from uivi import __version__ as uivi_version
 from uivi.cli import app
 
 
@@ -46,6 +50,11 @@ def test_list_shows_the_experiments():
         assert word in done.stdout
 
 
+def test_version():
+    done = uivi("--version")
+    assert (done.returncode, done.stdout) == (0, f"uivi {uivi_version}\n")
+
+
 def test_a_mistake_ends_the_process_with_a_message(tmp_path):
     done = uivi("run", "bananna", cwd=tmp_path)
     assert done.returncode == 2
@@ -73,7 +82,15 @@ def test_run_and_report(tmp_path):
         (("run", "banana", "--seeds", "-1"), "expected `seeds` to be a positive whole number, got -1"),
         (("run", "banana", "--out", "FILE/below"), "cannot write to"),
         (("report", "nowhere"), "expected results below nowhere, found none"),
-        (("run", "banana", "--seed", "-3"), "expected `seed` to be 0 or larger, got -3"),
+        (("run", "banana", "--seed", "-3"), "expected `seed` from 0 to 4294967295, got -3"),
+        (("run", "banana", "--seed", str(2**32)), "expected `seed` from 0 to 4294967295, got 4294967296"),
+        (("run", "banana", "--seed", str(10**20)), f"expected `seed` from 0 to 4294967295, got {10**20}"),
+        (("run", "banana", "--seeds", str(2**32 + 1)), "expected `seed + seeds - 1` from 0 to 4294967295"),
+        (("run", "[/]"), "unknown experiment '[/]': known"),
+        (("run", "[bold]banana"), "unknown experiment '[bold]banana': did you mean 'banana'?"),
+        (("run", "banana", "--method", "[/]"), "unknown method '[/]': known"),
+        (("report", "\\[/] \\"), "expected results below \\[/] \\, found none"),
+        (("data", "verify", "[/]"), "unknown data set '[/]'"),
         (("run", "logreg-hapt-recomputed"), "expected hapt/hapt_recomputed.npz of data set"),
         (("data", "get", "mnits"), "unknown data set 'mnits': did you mean 'mnist'?"),
         (("bench", "--parts", "quallity"), "unknown part 'quallity': did you mean 'quality'?"),
@@ -91,3 +108,46 @@ def test_mistakes_are_one_message(args, message, tmp_path, monkeypatch, capsys):
     assert message in " ".join(errors.split())
     assert "Traceback" not in errors
     assert [p.name for p in tmp_path.iterdir()] == ["FILE"]
+
+
+@pytest.mark.parametrize("again", [(), ("--resume",)])
+def test_an_interrupt_names_the_command_that_goes_on(again, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "[/] and more"
+
+    def interrupt(plan, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "argv", ["uivi", "run", "banana", "--out", str(out), *again])
+    monkeypatch.setattr(app, "keep_programs", lambda: None)
+    monkeypatch.setattr(app, "run", interrupt)
+    with pytest.raises(SystemExit) as stopped:
+        app.main()
+    assert stopped.value.code == 130
+    errors = capsys.readouterr().err
+    assert f"uivi run banana --out '{out}' --resume\n" in errors
+    assert "Traceback" not in errors
+
+
+def test_the_command_of_an_interrupt_goes_on(tmp_path):
+    command = [
+        "run",
+        "banana",
+        "--method",
+        "explicit",
+        "--steps",
+        "10000000",
+        "--out",
+        str(tmp_path),
+        "--quiet",
+    ]
+    process = subprocess.Popen([sys.executable, "-m", "uivi", *command], stderr=subprocess.PIPE, text=True)
+    checkpoint = tmp_path / "banana" / "default-explicit" / "checkpoint"
+    for _ in range(600):
+        if list(checkpoint.glob("*.ckpt")):
+            break
+        time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    errors = process.communicate(timeout=100)[1]
+    assert process.returncode == 130
+    assert errors.splitlines()[-1] == shlex.join(["uivi", *command, "--resume"])
+    assert max(checkpoint.glob("*.ckpt")).stat().st_size > 0

@@ -12,7 +12,7 @@ from tests.datasets.conftest import files_in
 from tests.datasets.samples import MAKERS, sample
 from tests.datasets.test_load import check
 from uivi import datasets
-from uivi.datasets import DATASETS, DataError, State
+from uivi.datasets import DATASETS, DataError, State, download
 
 PUBLIC = [name for name in MAKERS if name != "hapt-recomputed"]
 
@@ -103,6 +103,19 @@ def test_wrong_content_everywhere(cache, serve, server):
     server.bodies |= {f"/{mirror}/binarized_mnist_test.amat": flipped for mirror in "ab"}
     with pytest.raises(DataError, match="expected test.x with SHA256"):
         datasets.load("binarized-mnist")
+    assert files_in(cache) == []
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_an_endless_download_is_broken_off(announced, cache, serve, server, monkeypatch):
+    serve("waveform")
+    server.announce = announced
+    server.bodies["/a/waveform.mat"] = bytes(10**6)
+    monkeypatch.setattr(download, "CHUNK", 10**4)
+    server.bodies["/b/waveform.mat"] = bytes(10**6)
+    with pytest.raises(DataError, match="expected at most 100,000 bytes, the server"):
+        datasets.load("waveform")
+    assert server.asked == ["/a/waveform.mat", "/b/waveform.mat"]
     assert files_in(cache) == []
 
 
@@ -218,5 +231,11 @@ def test_every_public_spec_has_addresses_and_checksums():
         assert DATASETS[name].public
         urls = [url for file in DATASETS[name].files for source in file.sources for url in source.urls]
         assert all(url.startswith(("https://", "http://")) and " " not in url for url in urls)
+        for source in (source for file in DATASETS[name].files for source in file.sources):
+            plain = [url.startswith("http://") for url in source.urls]
+            assert plain == sorted(plain)  # https first
+            assert not plain[0]
+            assert all(part.sha256 for part in source.parts.values()) or not any(plain)
+            assert source.most_bytes <= 400e6
     assert not DATASETS["hapt-recomputed"].public
     assert [name for name, spec in DATASETS.items() if not spec.pinned] == ["hapt"]

@@ -3,6 +3,7 @@
 import gzip
 import os
 import pathlib
+import pickle
 
 import numpy as np
 import pytest
@@ -206,6 +207,7 @@ def test_flipped_bytes_never_pass_and_never_raise_anything_else(name, local, ins
     [
         ("Train/y_train.txt", "0\n" * 6, r"labels 1\.\.12"),
         ("Train/y_train.txt", "13\n" * 6, r"labels 1\.\.12"),
+        ("Train/y_train.txt", "5\n" * 6, r"expected train.y with classes of \(.*\) rows, got \(0, 0, 0, 0, 6,"),
         ("Train/y_train.txt", "one\n" * 6, "one"),
         ("Test/X_test.txt", "nan 0 0 0 0 0 0\n" * 3, "finite float32 features"),
         ("Test/X_test.txt", "1.1 0 0 0 0 0 0\n" * 3, "finite float32 features"),
@@ -238,6 +240,31 @@ def test_bad_labels_of_waveform(local, install):
 def test_bad_amat(raw):
     with pytest.raises(DataError, match="cannot be read: expected lines"):
         formats.parse(lambda raw: formats.amat("train.x", raw), {}, raw)
+
+
+PICKLE = pickle.dumps([1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [PICKLE, b"neither a zip nor an array", samples.npz(train=np.array([{}], object)), b"", b"PK\x03\x04"],
+)
+@pytest.mark.parametrize("read", [formats.packed_npz, formats.hapt_npz])
+def test_no_advice_to_allow_pickles(read, raw):
+    with pytest.raises(DataError, match="cannot be read") as caught:
+        formats.parse(read, {}, raw)
+    assert "pickle" not in str(caught.value)
+
+
+def test_small_files_that_unpack_to_large_ones(monkeypatch):
+    monkeypatch.setattr(formats, "MOST_BYTES", 10_000)
+    large = samples.idx(np.zeros((100, 40, 40), np.uint8))
+    with pytest.raises(DataError, match="expected at most 10,000 bytes when unpacked"):
+        formats.parse(lambda raw: formats.idx("train.x", raw), {}, gzip.compress(large))
+    members = {"Train/X_train.txt": "0 " * 10_000}
+    for raw in (samples.zipped(members), samples.zipped({"inner.zip": samples.zipped(members)})):
+        with pytest.raises(DataError, match="expected at most 10,000 bytes when unpacked"):
+            formats.parse(formats.hapt_zip, {}, raw)
 
 
 def test_unreadable_file(local, install, monkeypatch):

@@ -34,30 +34,43 @@ def group_names(data) -> set[str]:
     return set(data.groups()) if callable(data.groups) else set(data.children)
 
 
+def flat_of(values) -> np.ndarray:
+    """Draws of all chains."""
+    return values.values.reshape(-1, *values.shape[2:])
+
+
+@pytest.mark.parametrize("number", [1_000, 40])
+def test_a_summary_has_no_warning_and_no_nan(fitted, number):
+    """Before draws had several chains, R-hat was NaN and each variable gave a warning."""
+    arviz = pytest.importorskip("arviz")
+    data = fitted.to_arviz(jax.random.key(1), number, log_likelihood=False, predictive=False)
+    assert data["posterior"].sizes["chain"] == 4
+    summary = arviz.summary(data)
+    assert np.all(np.isfinite(summary["r_hat"].astype(float)))
+
+
 def test_groups_of_a_model(tree):
     assert group_names(tree) == {
         "posterior", "unconstrained_posterior", "sample_stats", "log_likelihood", "posterior_predictive",
         "observed_data",
     }  # fmt: skip
-    assert tree["posterior"]["weights"].shape == (1, 50, 2)
+    assert tree["posterior"]["weights"].shape == (2, 25, 2)
     assert set(tree["posterior"].data_vars) == {"scale", "weights", "mean"}
-    assert tree["log_likelihood"]["y"].shape == tree["posterior_predictive"]["y"].shape == (1, 50, 12)
+    assert tree["log_likelihood"]["y"].shape == tree["posterior_predictive"]["y"].shape == (2, 25, 12)
     assert tree["posterior_predictive"]["y"].dims == ("chain", "draw", "rows")
     np.testing.assert_array_equal(tree["observed_data"]["y"], Y)
     assert tree["posterior"].attrs["inference_library"] == "uivi"
 
 
 def test_the_numbers_belong_together(tree, fitted):
-    unconstrained = tree["unconstrained_posterior"]["scale"].values[0]
-    np.testing.assert_allclose(np.exp(unconstrained), tree["posterior"]["scale"].values[0], rtol=1e-5)
+    unconstrained = flat_of(tree["unconstrained_posterior"]["scale"])
+    np.testing.assert_allclose(np.exp(unconstrained), flat_of(tree["posterior"]["scale"]), rtol=1e-5)
     stats = tree["sample_stats"]
     np.testing.assert_array_equal(stats["log_q_lower"], stats["log_q_upper"])  # an explicit family
     np.testing.assert_allclose(np.exp(stats["log_weight"].values).sum(), 1.0, rtol=1e-6)
-    flat = np.concatenate(
-        [unconstrained[:, None], tree["unconstrained_posterior"]["weights"].values[0]], axis=1
-    )
+    flat = np.concatenate([unconstrained[:, None], flat_of(tree["unconstrained_posterior"]["weights"])], axis=1)
     expected = [fitted.target.log_density(jax.numpy.asarray(z)) for z in flat[:3]]
-    np.testing.assert_allclose(stats["log_p"].values[0, :3], expected, rtol=1e-5)
+    np.testing.assert_allclose(flat_of(stats["log_p"])[:3], expected, rtol=1e-5)
 
 
 def test_parts_can_be_left_out(fitted):
@@ -68,7 +81,7 @@ def test_parts_can_be_left_out(fitted):
 def test_other_structures():
     plain = uivi.fit(log_density, 2, key=jax.random.key(0), **implicit_settings(3))
     tree = plain.to_arviz(jax.random.key(1), 30)
-    assert tree["posterior"]["z"].shape == (1, 30, 2)
+    assert tree["posterior"]["z"].shape == (3, 10, 2)
     assert np.all(tree["sample_stats"]["log_q_lower"] <= tree["sample_stats"]["log_q_upper"] + 1)
     nested = {"a": np.zeros(1, np.float32), "b": [np.zeros(1, np.float32)]}
     named = lambda z: log_density(jax.numpy.concatenate([z["a"], z["b"][0]]))

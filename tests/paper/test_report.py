@@ -257,7 +257,7 @@ def test_one_line(kind, text):
 
 def test_results_come_in_the_order_of_the_paper(tmp_path, write):
     write(iterations("hmc-20"), iterations("hmc-5"), autoencoder(), logreg("default"), logreg(), toy())
-    found = [results.run_name(one) for one in report.load_results(tmp_path)]
+    found = [results.run_name(one) for one in report.load_results(tmp_path).results]
     regressions = ["logreg-mnist paper-uivi", "logreg-mnist default-uivi"]
     numbers = ["logreg-iterations paper-hmc-5", "logreg-iterations paper-hmc-20"]
     assert found == ["banana default-uivi", *regressions, *numbers, "vae-mnist paper-uivi"]
@@ -287,13 +287,52 @@ def test_rolling_mean_and_limits():
     [
         ('{"half": ', "expected a complete result in .* delete it and run again"),
         ('{"config": {"experiment": "banana"}}', "expected a result of this version of uivi"),
-        (json.dumps(logreg(kind="lgreg")), "unknown kind of experiment 'lgreg': did you mean 'logreg'"),
+        (json.dumps(logreg(kind="lgreg")), "config.kind is 'lgreg'"),
+        ("[1, 2]", "a list in place of entries"),
+        ("null", "a NoneType in place of entries"),
+        ("[" * 100_000, "broken JSON"),
+        (json.dumps(logreg() | {"seeds": []}), r"seeds is '\[\]'"),
+        (json.dumps(logreg() | {"seeds": None}), "without seeds"),
+        (json.dumps(logreg() | {"seeds": [3]}), "seeds is"),
+        (json.dumps(logreg(history=None)), "without history"),
+        (json.dumps(logreg(history={"step": [1, 2], "seconds": [1]})), "history is"),
+        (json.dumps(logreg(history={"step": ["x"], "seconds": [1]})), "history is"),
+        (json.dumps(logreg(lanes=0)), "lanes is '0'"),
+        (json.dumps(logreg(published=[])), r"published is '\[\]'"),
     ],
 )
 def test_what_cannot_be_read(text, message, tmp_path):
     (tmp_path / "result.json").write_text(text)
     with pytest.raises(ValueError, match=message):
         report.write_page(tmp_path)
+    (tmp_path / "good").mkdir()
+    (tmp_path / "good" / "result.json").write_text(json.dumps(logreg()))
+    page = report.write_page(tmp_path).read_text()
+    assert TITLES["logreg"] in page
+    assert page.count("class='warning'") == 1
+    assert re.search(message, html.unescape(page))
+
+
+@pytest.mark.parametrize("kind", SECTIONS)
+def test_methods_experiments_and_presets_that_nobody_knows(kind, write):
+    run = MAKERS[kind]()
+    run["config"] |= {"experiment": "another", "preset": "mine", "method": "own"}
+    page = write(run)
+    assert images(page) == FIGURES[kind]
+    assert "another" in page
+    assert report.one_line(run)
+    assert "mine-own" in printed(report.table([run])).replace("\n", "")
+
+
+@pytest.mark.parametrize("name", ["$x^2", "a_b^{c", "$\\frac{1}{$", "\\$5$ $", "<script>alert(1)</script>"])
+@pytest.mark.parametrize("kind", SECTIONS)
+def test_names_are_texts_and_no_markup(kind, name, write):
+    run = MAKERS[kind](title=name)
+    run["config"] |= {"experiment": name, "method": name, "preset": name}
+    page = write(run)
+    assert images(page) == FIGURES[kind]
+    assert "<script" not in page
+    assert html.escape(name) in page
 
 
 def test_a_directory_without_results(tmp_path):

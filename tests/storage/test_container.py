@@ -23,6 +23,8 @@ HEADERS = {
     "no json": (b"hello", "Expecting value"),
     "no dictionary": (b"[]", "number of its format"),
     "no format": (b"{}", "number of its format"),
+    "a list": (b"[]", "number of its format"),
+    "null": (b"null", "number of its format"),
     "a format that is text": (header_text(format="2"), "number of its format"),
     "a format that is true": (header_text(format=True), "number of its format"),
     "a format that is 2.0": (header_text(format=2.0), "number of its format"),

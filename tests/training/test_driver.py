@@ -112,7 +112,7 @@ def test_the_reporter_hears_of_every_chunk():
     assert steps == tuple(range(1, 41))
     assert min(rates) > 0
     assert bounds[:9] == ("",) * 9
-    assert all(re.fullmatch(r"elbo_lower -?\d+\.\d{3} ± \d+\.\d{3}", b) for b in bounds[9:])
+    assert all(re.fullmatch(r"ELBO -?\d+\.\d{3} ± \d+\.\d{3}", b) for b in bounds[9:])
     assert len(set(bounds[9:])) == 4
 
 

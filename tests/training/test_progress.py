@@ -1,20 +1,96 @@
-"""The progress bar."""
+"""The progress bar, and the lines in its place where there is no terminal."""
 
+import io
+import re
+import sys
+
+import jax
 import pytest
 
+import uivi
+from tests.tiny import explicit_settings, implicit_settings, log_density
 from uivi.training import progress
+from uivi.training.rounds import Rounds
 
 
-def test_the_bar_shows_steps_rate_and_bound(capsys):
-    with progress.reporter(True, label="banana") as shown:
+class Terminal(io.StringIO):
+    """A standard error that says it is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """Returns a function that opens a terminal: pytest sets standard error anew after the fixtures."""
+    return lambda: opened_terminal(monkeypatch)
+
+
+def opened_terminal(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    return sys.stderr
+
+
+def test_the_bar_shows_phase_steps_rate_and_bound(capsys, opened):
+    terminal = opened()
+    with progress.reporter(True, label="banana [/]") as shown:
         shown.phase("searching for a start")
-        shown.update(1_000, 2_000, 1234.5, "ELBO ≥ -1.234 ± 0.010")
-        shown.update(2_000, 2_000, 1234.5, "ELBO ≥ -1.200 ± 0.010")
-    out, err = capsys.readouterr()
-    assert out == ""
-    text = " ".join(err.split())
-    for words in ("banana", "2,000/2,000", "1,234 updates/s"):
+        shown.phase("round 1 of at most 4")
+        shown.update(1_000, 2_000, 1234.5, "ELBO -1.234 ± 0.010")
+        shown.update(2_000, 2_000, 1234.5, "ELBO -1.200 ± 0.010")
+    assert capsys.readouterr().out == ""
+    text = " ".join(terminal.getvalue().split())
+    for words in ("banana [/]: round 1 of at most 4", "2,000/2,000", "1,234 updates/s", "-1.200 ± 0.010"):
         assert words in text
+
+
+def test_the_bar_names_a_phase_before_the_first_report(opened):
+    terminal = opened()
+    with progress.reporter(True):
+        pass
+    assert "starting" in terminal.getvalue()
+
+
+def test_the_bar_is_full_when_the_fit_is_done_early(opened):
+    opened()
+    with progress.reporter(True) as shown:
+        shown.update(1_500, 22_500, 100.0, "")
+        assert "1,500/22,500" in shown._progress.tasks[0].fields["count"]
+        shown.phase(progress.DONE)
+        (task,) = shown._progress.tasks
+        assert (task.completed, task.total, task.description) == (1_500, 1_500, "done")
+
+
+def test_the_bar_goes_away_with_an_error(opened):
+    terminal = opened()
+    with pytest.raises(KeyError), progress.reporter(True):
+        raise KeyError
+    with progress.reporter(True) as shown:
+        shown.update(10, 10, 1.0, "")
+    assert "10/10" in terminal.getvalue()
+
+
+@pytest.mark.parametrize("kind", [io.StringIO, Terminal])
+def test_off_a_terminal_there_is_one_line_a_phase(kind, monkeypatch):
+    """A dumb terminal counts as none."""
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr(sys, "stderr", kind())
+    with progress.reporter(True, label="banana") as shown:
+        shown.phase("compiling")
+        shown.phase("compiling")
+        shown.phase("round 1 of at most 4")
+        shown.update(1_000, 2_000, 1234.5, "ELBO -1.234 ± 0.010")
+        shown.phase("round 2 of at most 4")
+    written = sys.stderr.getvalue()
+    assert [re.sub(r"^ +\d+\.\d s  ", "", line) for line in written.splitlines()] == [
+        "banana: compiling",
+        "banana: round 1 of at most 4",
+        "banana: round 2 of at most 4  (ELBO -1.234 ± 0.010)",
+    ]
+    assert written.replace("\n", "").isprintable()
 
 
 def test_silent_means_silent(capsys):
@@ -24,26 +100,56 @@ def test_silent_means_silent(capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_phase_is_shown_by_its_name(capsys):
-    with progress.reporter(True) as shown:
-        shown.phase("searching for a start")
-    assert "searching for a start" in capsys.readouterr().err
-
-
 def test_a_reporter_of_ones_own_is_used_as_it_is():
     own = progress.Silent()
     with progress.reporter(own) as shown:
         assert shown is own
 
 
-def test_the_bar_goes_away_with_an_error(capsys):
-    with pytest.raises(KeyError), progress.reporter(True):
-        raise KeyError
-    with progress.reporter(True) as shown:
-        shown.update(10, 10, 1.0, "")
-    assert "10/10" in capsys.readouterr().err
-
-
 def test_a_reporter_must_say_how_to_update():
     with pytest.raises(TypeError, match="abstract"):
         progress.AbstractReporter()
+
+
+def test_the_seconds_of_all_phases_are_the_wait():
+    times = iter([1.0, 3.0, 7.0, 8.0, 16.0])
+    timed = progress.Timed(progress.Silent(), 0.5, clock=lambda: next(times))
+    for name in ("reading", "round 1 of at most 2", "compiling", "round 2 of at most 2", progress.DONE):
+        timed.phase(name)
+        timed.update(1, 2, 1.0, "")
+    assert timed.seconds == {"reading": 2.5, progress.UPDATES: 12.0, "compiling": 1.0}
+    assert sum(timed.seconds.values()) == 15.5
+
+
+class Told(progress.AbstractReporter):
+    """Remembers all it was told."""
+
+    def __init__(self):
+        self.phases, self.totals = [], []
+
+    def phase(self, name):
+        self.phases.append(name)
+
+    def update(self, step, total, rate, bound):
+        self.totals.append(total)
+
+
+def test_a_fit_names_its_phases_and_counts_their_seconds():
+    told = Told()
+    rounds = Rounds(first=4, number=2, gain=-1e9, good_gain=-1e9)
+    settings = implicit_settings() | {"num_steps": rounds, "progress": told, "check": True}
+    posterior = uivi.fit(log_density, 2, key=jax.random.key(0), **settings)
+    assert told.phases == [
+        "reading the model", "compiling", "round 1 of at most 2", "round 2 of at most 2", "checking", "done",
+    ]  # fmt: skip
+    assert set(told.totals) == {12}  # the bar never jumps backwards
+    assert list(posterior.phases) == ["reading the model", "compiling", "updates", "checking"]
+    assert posterior.phases["updates"] >= posterior.seconds > 0
+
+
+def test_a_fit_without_rounds_has_one_phase_of_updates(tmp_path):
+    told = Told()
+    posterior = uivi.fit(log_density, 2, key=jax.random.key(0), **explicit_settings() | {"progress": told})
+    assert told.phases == ["reading the model", "compiling", "updates", "done"]
+    posterior.save(tmp_path / "fit")
+    assert uivi.load(tmp_path / "fit").phases == posterior.phases

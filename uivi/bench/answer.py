@@ -35,7 +35,7 @@ from uivi.bench.answer_cases import (
     load_case,
     why_skipped,
 )
-from uivi.training.progress import AbstractReporter, print_verdict
+from uivi.training.progress import UPDATES, AbstractReporter, print_verdict
 
 FIRST_DRAWS = 1_000
 """Number of draws that a user asks for first."""
@@ -75,6 +75,8 @@ class Stopwatch(AbstractReporter):
         """Ends what went on, and begins the part of this phase."""
         self.finish()
         self._part = PHASES.get(name, "other")
+        # What is not an update in the chunks of a round is a look.
+        self._in_updates = name == UPDATES or name.startswith("round ")
 
     def update(self, step: int, total: int, rate: float, bound: str) -> None:
         """Counts the updates since the last report, and whatever else happened since then."""
@@ -153,7 +155,7 @@ def measure_uivi(case: AbstractCase, seed: int) -> dict[str, Any]:
         "sample_seconds": first_sample,
         "updates": posterior.history["step"][-1],
         "verdict": str(found.verdict),
-        "pareto_k": _finite(found.pareto_k_lower),
+        "pareto_k": _finite(found.pareto_k),
         **_distances(case, posterior.sample(jax.random.key(seed + 2), NUM_DRAWS)),
     }
 

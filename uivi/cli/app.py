@@ -1,14 +1,17 @@
 """The command line. Each command calls one function of the library."""
 
+import contextlib
 import pathlib
+import shlex
 import sys
+from collections.abc import Iterator
 from typing import Annotated
 
 import jax
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from uivi import __version__, _checks, bench, datasets
 from uivi.cli import data as data_cli
@@ -19,10 +22,26 @@ from uivi.storage.archive import ArchiveError
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Unbiased implicit variational inference: the paper's experiments, a benchmark, and the data sets.",
 )
 app.add_typer(data_cli.app, name="data")
 console = Console(markup=False)  # paths and messages may contain brackets
+
+
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 (Typer calls it so)
+    if wanted:
+        console.print(f"uivi {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Unbiased implicit variational inference: the paper's experiments, a benchmark, and the data sets."""
+
 
 Out = Annotated[pathlib.Path, typer.Option(help="Directory to write the results to.")]
 
@@ -70,9 +89,9 @@ def run_experiments(
     # On a GPU, JAX would otherwise round the inputs of float32 products to 10 bits.
     jax.config.update("jax_default_matmul_precision", "highest")
     _checks.known_name("experiment", name, [*EXPERIMENTS, *GROUPS])
-    if seed < 0:
-        raise ValueError(f"expected `seed` to be 0 or larger, got {seed}")
-    all_seeds = tuple(range(seed, seed + _checks.positive_int("seeds", seeds)))
+    # Both ends before the range: a huge number of seeds must not become a huge tuple.
+    last = _checks.seed("seed", seed) + _checks.positive_int("seeds", seeds) - 1
+    all_seeds = tuple(range(seed, _checks.seed("seed + seeds - 1", last) + 1))
     whole = name == "paper"
     effort: Effort = "quick" if quick else "full"
     names = members(name)
@@ -90,10 +109,11 @@ def run_experiments(
     # Missing data must stop the command now, not after hours of fits.
     for dataset in dict.fromkeys(e.dataset for group in groups for e in group if e.dataset):
         datasets.fetch(dataset, progress=not quiet)
-    for plan in todo:
-        for result in run(plan, resume=resume, progress=not quiet):
-            console.print(report.one_line(result))
-    _show(out)
+    with _says_how_to_resume():
+        for plan in todo:
+            for result in run(plan, resume=resume, progress=not quiet):
+                console.print(report.one_line(result))
+        _show(out)
 
 
 @app.command("bench")
@@ -122,8 +142,28 @@ def make_report(
     _show(out)
 
 
+class Interrupted(RuntimeError):
+    """Ctrl-C, with a message for the user. Typer would turn a KeyboardInterrupt into a bare "Aborted!"."""
+
+
+@contextlib.contextmanager
+def _says_how_to_resume() -> Iterator[None]:
+    """Turns Ctrl-C into a message with the command that goes on."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        arguments = [argument for argument in sys.argv[1:] if argument != "--resume"]
+        command = shlex.join(["uivi", *arguments, "--resume"])
+        raise Interrupted(
+            f"interrupted: finished runs and the last checkpoint are kept. To go on, run\n{command}"
+        ) from error
+
+
 def _show(out: pathlib.Path) -> None:
-    console.print(report.table(report.load_results(out)))
+    results, faults = report.load_results(out)
+    console.print(report.table(results))
+    for fault in faults:
+        _complain(Text.assemble(("left out: ", "bold yellow"), fault))
     console.print(f"page with figures: {report.write_page(out)}")
 
 
@@ -147,9 +187,15 @@ def main() -> None:
     keep_programs()
     try:
         app()
-    except (ArchiveError, OSError, RuntimeError, TypeError, ValueError) as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
-        sys.exit(2)
-    except KeyboardInterrupt as error:
-        Console(stderr=True).print(f"[yellow]{escape(str(error)) or 'interrupted'}[/]")
+    except Interrupted as interrupted:
+        _complain(Text(str(interrupted), "yellow"))
         sys.exit(130)
+    except (ArchiveError, OSError, RuntimeError, TypeError, ValueError) as error:
+        _complain(Text.assemble(("error: ", "bold red"), str(error)))
+        sys.exit(2)
+
+
+def _complain(message: Text) -> None:
+    # A `Text`, since a message may repeat names that look like Rich's markup. Not wrapped: it may hold a
+    # command.
+    Console(stderr=True).print(message, highlight=False, soft_wrap=True)

@@ -4,14 +4,14 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from uivi import datasets
 from uivi.datasets import DATASETS, Spec, State
 
 app = typer.Typer(no_args_is_help=True, help="Find, download and check the data sets.")
-console = Console()
+console = Console(markup=False, highlight=False)  # paths and messages may contain brackets
 
 COLOURS = {State.FOUND: "green", State.MISSING: "yellow", State.CORRUPT: "bold red"}
 
@@ -23,9 +23,7 @@ def list_datasets() -> None:
     for name, spec in DATASETS.items():
         paths = datasets.find(name)
         absent = f"not found: uivi data get {name}" if spec.public else "not found, not public: set UIVI_DATA"
-        table.add_row(
-            name, escape(spec.description), _sizes(spec), escape(str(paths[0].parent)) if paths else absent
-        )
+        table.add_row(name, spec.description, _sizes(spec), str(paths[0].parent) if paths else absent)
     console.print(table)
 
 
@@ -47,9 +45,10 @@ def verify_datasets(
     """Check the content of the local data sets. The exit code is 1 if any is corrupt."""
     found = datasets.verify(names or ())
     for status in found:
-        mark = f"[{COLOURS[status.state]}]{status.state}[/]"
-        console.print(f"{status.name}: {mark} {escape(status.where)}".rstrip(), highlight=False, soft_wrap=True)
-        console.print(f"    {escape(status.note)}", highlight=False, soft_wrap=True)
+        mark = (str(status.state), COLOURS[status.state])
+        where = f" {status.where}" if status.where else ""
+        console.print(Text.assemble(f"{status.name}: ", mark, where), soft_wrap=True)
+        console.print(f"    {status.note}", soft_wrap=True)
     if any(status.state is State.CORRUPT for status in found):
         raise typer.Exit(1)
 

@@ -21,13 +21,16 @@ PASSING = (408, 425, 429)
 """HTTP errors that may pass (timeout, too early, too many requests). All other 4xx are final."""
 
 
-def download(urls: tuple[str, ...], label: str, accept: Callable[[bytes], T], *, progress: bool) -> T:
+def download(
+    urls: tuple[str, ...], label: str, accept: Callable[[bytes], T], *, most_bytes: int, progress: bool
+) -> T:
     """Returns `accept` of the first download that it does not reject.
 
     Args:
         urls: mirrors, each tried up to `TRIES` times, in this order.
         label: text beside the progress bar.
         accept: parses and checks the bytes. If it raises a `DataError`, the mirror is not tried again.
+        most_bytes: size beyond which a download is broken off. Its mirror is not tried again.
         progress: whether to show a progress bar if standard error is a terminal.
 
     Raises:
@@ -40,7 +43,7 @@ def download(urls: tuple[str, ...], label: str, accept: Callable[[bytes], T], *,
             time.sleep(BACKOFF * 2 ** (attempt - 1))
         for url in tuple(left):
             try:
-                return accept(_get(url, label, progress=progress))
+                return accept(_get(url, label, most_bytes, progress=progress))
             except urllib.error.HTTPError as error:
                 faults[url] = f"the server answered {error.code} {error.reason}"
                 error.close()
@@ -59,7 +62,7 @@ def _reason(error: Exception) -> str:
     return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
 
 
-def _get(url: str, label: str, *, progress: bool) -> bytes:
+def _get(url: str, label: str, most_bytes: int, *, progress: bool) -> bytes:
     # Imported here, so that `import uivi` does not wait for it.
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
@@ -74,10 +77,14 @@ def _get(url: str, label: str, *, progress: bool) -> bytes:
     ):
         length = response.headers.get("Content-Length")
         total = int(length) if length is not None and length.isdigit() else None
+        if total is not None and total > most_bytes:
+            raise DataError(f"expected at most {most_bytes:,} bytes, the server announces {total:,}")
         task = bar.add_task(label, total=total)
         received = bytearray()
         while chunk := response.read(CHUNK):
             received += chunk
+            if len(received) > most_bytes:
+                raise DataError(f"expected at most {most_bytes:,} bytes, the server sends more")
             bar.update(task, completed=len(received))
     if total is not None and len(received) != total:
         raise OSError(f"the connection ended after {len(received):,} of {total:,} bytes")

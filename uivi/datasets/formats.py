@@ -16,6 +16,8 @@ import numpy as np
 from uivi.datasets.records import Content, DataError, Part, Reader
 
 HAPT_CLASSES = 12
+MOST_BYTES = 2**28
+"""Size beyond which a compressed file is not unpacked further. The largest one that we know has 80 MB."""
 KEYS = {"train.x": "X_train", "train.y": "y_train", "test.x": "X_test", "test.y": "y_test"}
 """Names of the arrays inside the files of HAPT and waveform."""
 
@@ -43,11 +45,17 @@ def _check(name: str, part: Part, content: Content) -> None:
     actual = hashlib.sha256(content.hashed).hexdigest()
     if part.sha256 is not None and actual != part.sha256:
         raise DataError(f"expected {name} with SHA256 {part.sha256[:12]}…, got {actual[:12]}…")
+    if part.counts is not None:
+        counts = tuple(np.bincount(content.array, minlength=len(part.counts)).tolist())
+        if counts != part.counts:
+            raise DataError(f"expected {name} with classes of {part.counts} rows, got {counts}")
 
 
 def idx(name: str, raw: bytes) -> dict[str, Content]:
     """Reads a gzipped idx file of unsigned bytes: images, one per row, or labels."""
-    data = gzip.decompress(raw)
+    with gzip.GzipFile(fileobj=io.BytesIO(raw)) as file:
+        data = file.read(MOST_BYTES + 1)
+        _check_size(len(data))
     if len(data) < 4 or data[:3] != b"\0\0\x08":
         raise ValueError(f"expected an idx file of unsigned bytes (00 00 08), got magic {data[:4].hex(' ')!r}")
     start = 4 + 4 * data[3]
@@ -93,11 +101,13 @@ def hapt_zip(raw: bytes) -> dict[str, Content]:
         names = file.namelist()
         inner = [name for name in names if name.endswith(".zip")]
         if inner and not any(name.endswith("X_train.txt") for name in names):
+            _check_size(file.getinfo(inner[0]).file_size)
             return hapt_zip(file.read(inner[0]))
         found = {}
         for part, key in KEYS.items():
             member = f"{part.partition('.')[0].title()}/{key}.txt"
             if matches := [name for name in names if f"/{name}".endswith(f"/{member}")]:
+                _check_size(file.getinfo(matches[0]).file_size)
                 with file.open(matches[0]) as opened, io.TextIOWrapper(opened, "ascii") as text:
                     found[part] = np.loadtxt(text, np.int64 if part.endswith("y") else np.float32)
     return _hapt(found)
@@ -122,8 +132,19 @@ def waveform_mat(raw: bytes) -> dict[str, Content]:
 
 
 def _npz(raw: bytes) -> dict[str, np.ndarray]:
-    with np.load(io.BytesIO(raw), allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
+    try:
+        with np.load(io.BytesIO(raw), allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except ValueError as error:
+        # NumPy takes all that it does not know for a pickle, and advises to allow pickles. We never do.
+        if "pickle" not in str(error):
+            raise
+        raise ValueError("expected an npz file of numbers, got something else") from None
+
+
+def _check_size(num_bytes: int) -> None:
+    if num_bytes > MOST_BYTES:
+        raise ValueError(f"expected at most {MOST_BYTES:,} bytes when unpacked, got more")
 
 
 def _plain(array: np.ndarray) -> Content:

@@ -68,10 +68,12 @@ class Part(NamedTuple):
     Attributes:
         shape: its shape.
         sha256: checksum of its content; None if it is not known.
+        counts: how often each class occurs in an array of labels; None if it is not known.
     """
 
     shape: tuple[int, ...]
     sha256: str | None
+    counts: tuple[int, ...] | None = None
 
 
 class Source(NamedTuple):
@@ -81,11 +83,13 @@ class Source(NamedTuple):
         urls: mirrors, in the order in which they are tried.
         read: turns the downloaded bytes into arrays.
         parts: expected shape and content of these arrays.
+        most_bytes: size beyond which a download is refused.
     """
 
     urls: tuple[str, ...]
     read: Reader
     parts: Mapping[str, Part]
+    most_bytes: int
 
 
 @dataclasses.dataclass(frozen=True)

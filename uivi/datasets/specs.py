@@ -13,9 +13,12 @@ _IDX = {
 }
 
 
-def _public(path: str, read: Reader, parts: dict[str, Part], *urls: str) -> File:
+_MB = 10**6
+
+
+def _public(path: str, read: Reader, parts: dict[str, Part], most_bytes: int, *urls: str) -> File:
     """Returns a file that is stored as it is downloaded."""
-    return File(path, read, parts, (Source(urls, read, parts),))
+    return File(path, read, parts, (Source(urls, read, parts, most_bytes),))
 
 
 def _idx_files(folder: str, mirrors: tuple[str, ...], sha256: dict[str, str]) -> tuple[File, ...]:
@@ -23,7 +26,7 @@ def _idx_files(folder: str, mirrors: tuple[str, ...], sha256: dict[str, str]) ->
     for name, (filename, shape) in _IDX.items():
         parts = {name: Part(shape, sha256[name])}
         urls = tuple(f"{mirror}/{filename}" for mirror in mirrors)
-        files.append(_public(f"{folder}/{filename}", partial(formats.idx, name), parts, *urls))
+        files.append(_public(f"{folder}/{filename}", partial(formats.idx, name), parts, 50 * _MB, *urls))
     return tuple(files)
 
 
@@ -49,8 +52,9 @@ FASHION_MNIST = Spec(
     files=_idx_files(
         "fashion-mnist",
         (
-            "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",  # has no https
             "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion",
+            # The authors' own place has no https. The checksums guard the content.
+            "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
         ),
         {
             "train.x": "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
@@ -79,9 +83,10 @@ BINARIZED_MNIST = Spec(
             _BINARIZED,
             tuple(
                 Source(
-                    tuple(f"{scheme}://{_LAROCHELLE}_{name[:-2]}.amat" for scheme in ("http", "https")),
+                    tuple(f"{scheme}://{_LAROCHELLE}_{name[:-2]}.amat" for scheme in ("https", "http")),
                     partial(formats.amat, name),
                     {name: part},
+                    100 * _MB,
                 )
                 for name, part in _BINARIZED.items()
             ),
@@ -91,6 +96,8 @@ BINARIZED_MNIST = Spec(
     num_classes=None,
 )
 
+# The rows of each class are counted in the recomputed data set, which has one row for each of UCI's.
+# UCI's matrix itself was never at hand, so its checksum is not known.
 HAPT = Spec(
     name="hapt",
     description=(
@@ -103,10 +110,11 @@ HAPT = Spec(
             formats.hapt_zip,
             {
                 "train.x": Part((7_767, 561), None),
-                "train.y": Part((7_767,), None),
+                "train.y": Part((7_767,), None, (1226, 1073, 987, 1293, 1423, 1413, 47, 23, 75, 60, 90, 57)),
                 "test.x": Part((3_162, 561), None),
-                "test.y": Part((3_162,), None),
+                "test.y": Part((3_162,), None, (496, 471, 420, 508, 556, 545, 23, 10, 32, 25, 49, 27)),
             },
+            400 * _MB,
             "https://archive.ics.uci.edu/static/public/341/smartphone+based+recognition+of+human"
             "+activities+and+postural+transitions.zip",
             "https://archive.ics.uci.edu/ml/machine-learning-databases/00341/HAPT%20Data%20Set.zip",
@@ -155,6 +163,7 @@ WAVEFORM = Spec(
                 "test.x": Part((4_600, 22), "c756f6885c981a353dc208511b4da5c5dd44c3df4c9f49c365afca5b23411734"),
                 "test.y": Part((4_600,), "ee7d348da236ab1d074195f3d46d231857c261281b66d0a03167edb635bee31a"),
             },
+            10 * _MB,
             f"{_SIVI}/master/data/waveform.mat",
             f"{_SIVI}/7f33fe198287ceec70f46ebfecfb5ad3d8fbe507/data/waveform.mat",
         ),

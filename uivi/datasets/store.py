@@ -75,7 +75,13 @@ def get(spec: Spec, file: File, *, progress: bool) -> tuple[pathlib.Path, dict[s
     raw = b""
     for source in file.sources:
         try:
-            raw, found = download(source.urls, file.path, partial(_accept, source), progress=progress)
+            raw, found = download(
+                source.urls,
+                file.path,
+                partial(_accept, source),
+                most_bytes=source.most_bytes,
+                progress=progress,
+            )
         except DataError as error:
             raise DataError(
                 f"could not download {file.path} of data set {spec.name!r}: {error}: check the network and "

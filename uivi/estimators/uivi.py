@@ -34,6 +34,11 @@ class UIVI(AbstractEstimator):
 
     def __check_init__(self):
         _checks.positive_int("num_draws", self.num_draws)
+        if not isinstance(self.sampler, AbstractReverseSampler):
+            raise TypeError(
+                "expected `sampler` to be a reverse sampler such as uivi.ISIR() or uivi.HMC(), got "
+                f"{type(self.sampler).__name__} {self.sampler!r}: make one of uivi.reverse"
+            )
 
     def init(self, key: Key, family: AbstractFamily, target: AbstractTarget) -> PyTree:
         """Returns the sampler's state."""

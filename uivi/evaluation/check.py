@@ -7,7 +7,9 @@ from typing import Any
 
 from uivi._types import Status
 from uivi.evaluation.bounds import BoundValue
-from uivi.evaluation.importance import MomentGaps
+from uivi.evaluation.coverage import Coverage
+from uivi.evaluation.importance import MomentGaps, Weights
+from uivi.evaluation.precision import Precision
 from uivi.evaluation.reverse_mixing import ReverseMixing
 
 
@@ -29,30 +31,39 @@ class Check:
 
     Attributes:
         status: how the fit ended.
+        dim: size of z, D.
         lower: ELBO from below.
         upper: ELBO from above.
         mixing: mixing of the reverse sampler, or None for a method without one.
-        pareto_k_lower: k-hat of p/q with log q overestimated (the estimate behind `lower`).
-        pareto_k_upper: k-hat of p/q with log q underestimated (the estimate behind `upper`).
+        weights: what the importance weights p/q tell, with log q from above (the estimate behind `lower`).
         nonfinite: number of proposals and densities during the fit that were not finite and were rejected.
         skipped: number of updates skipped because their gradient was not finite.
         gaps: differences between moments of q and of its draws reweighted to the posterior. They compare the
             variables of a model, or z if there is no model.
+        precision: how finely floating point resolves log p and z; None if unknown.
+        coverage: what the search for a start has met; None if there was no search.
         verdict: whether to use the draws.
         advice: what was found and what to change. It is empty if all is well.
     """
 
     status: Status
+    dim: int
     lower: BoundValue
     upper: BoundValue
     mixing: ReverseMixing | None
-    pareto_k_lower: float
-    pareto_k_upper: float
+    weights: Weights
     nonfinite: float
     skipped: float
     gaps: MomentGaps | None = None
+    precision: Precision | None = None
+    coverage: Coverage | None = None
     verdict: Verdict = Verdict.GOOD
     advice: tuple[str, ...] = ()
+
+    @property
+    def pareto_k(self) -> float:
+        """K-hat of the importance weights, the number behind the verdict, reweighted draws and ArviZ."""
+        return self.weights.pareto_k
 
     def __str__(self) -> str:
         """Returns a human-readable table."""
@@ -62,41 +73,46 @@ class Check:
             f"  ELBO             {self.lower.mean:.4f} ± {self.lower.stderr:.4f} (lower side)",
             f"                   {self.upper.mean:.4f} ± {self.upper.stderr:.4f} (upper side)",
             *_mixing_lines(self.mixing),
-            f"  k-hat            {self.pareto_k_lower:.2f} (log q from above), "
-            f"{self.pareto_k_upper:.2f} (log q from below)",
+            f"  k-hat            {self.pareto_k:.2f} ± {self.weights.pareto_k_stderr:.2f} "
+            f"(from {self.weights.num_draws} draws)",
+            f"  weights          effective sample size {100 * self.weights.ess:.0f} %, "
+            f"KL(q‖p) {self.weights.kl:.3f} nats",
             f"  non-finite       {self.nonfinite:.0f} proposals rejected, {self.skipped:.0f} updates skipped",
             *_gap_lines(self.gaps),
+            *_coverage_lines(self.coverage),
             *(f"  advice           {words}" for words in self.advice or ("none",)),
         ]
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
         """Returns plain values that JSON can hold."""
-        return {
-            **dataclasses.asdict(self),
-            "status": self.status.name,
-            "verdict": int(self.verdict),
-            # `asdict` keeps named tuples, which JSON would write as lists without their names.
-            "lower": self.lower._asdict(),
-            "upper": self.upper._asdict(),
-            "mixing": self.mixing and self.mixing._asdict(),
-            "gaps": self.gaps and self.gaps._asdict(),
-        }
+        # `asdict` keeps named tuples, which JSON would write as lists without their names.
+        parts = {name: value and value._asdict() for name in _PARTS for value in [getattr(self, name)]}
+        numbers = {"status": self.status.name, "verdict": int(self.verdict)}
+        return {**dataclasses.asdict(self), **parts, **numbers}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> "Check":
         """Reads the values that `to_json` returned."""
-        parts = {
+        parts = {name: value[name] and kind(**value[name]) for name, kind in _PARTS.items()}
+        others = {
             "status": Status[value["status"]],
-            "lower": BoundValue(**value["lower"]),
-            "upper": BoundValue(**value["upper"]),
-            "mixing": value["mixing"] and ReverseMixing(**value["mixing"]),
-            # Files of early versions have no gaps.
-            "gaps": value.get("gaps") and MomentGaps(**value["gaps"]),
             "verdict": Verdict(value["verdict"]),
             "advice": tuple(value["advice"]),
         }
-        return cls(**{**value, **parts})
+        return cls(**{**value, **parts, **others})
+
+
+_PARTS = {
+    "lower": BoundValue,
+    "upper": BoundValue,
+    "mixing": ReverseMixing,
+    "weights": Weights,
+    "gaps": MomentGaps,
+    "precision": Precision,
+    "coverage": Coverage,
+}
+"""The fields of a check that have fields of their own."""
 
 
 def _mixing_lines(mixing: ReverseMixing | None) -> list[str]:
@@ -122,3 +138,11 @@ def _gap_lines(gaps: MomentGaps | None) -> list[str]:
         "(largest error of a mean, by importance weights)",
         f"  sd off by        {gaps.sd:.3f} ± {gaps.sd_stderr:.3f} (largest relative error of an sd)",
     ]
+
+
+def _coverage_lines(found: Coverage | None) -> list[str]:
+    if found is None:
+        return []
+    regions = f"in {found.num_regions} regions up to {found.distance:.0f} sds apart"
+    where = regions if found.num_regions > 1 else "in one region"
+    return [f"  search           {found.num_paths} paths ended {where}"]

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from uivi._types import Status
 from uivi.evaluation.check import Check, Verdict
+from uivi.evaluation.coverage import Coverage
 from uivi.evaluation.history import History, recent_gain
-from uivi.evaluation.importance import RELIABLE_K, MomentGaps
+from uivi.evaluation.importance import FEWEST, RELIABLE_K, MomentGaps, Weights
 
 # Comparisons with these limits are written so that NaN counts as a finding: `not x < limit`.
 
@@ -34,6 +35,14 @@ NEAR_ERROR = 0.1
 """Largest error of a fit in progress from which another round can be expected to make a good one."""
 CLEAR_ERROR = 0.2
 """An error from here on is clear at the first look, unless it may be chance."""
+ROUGH_ERROR = 0.1
+"""Standard error of a moment's error from which nothing is known about that moment."""
+CARE_NATS, CARE_NATS_PER_DIM, BAD_NATS, BAD_NATS_PER_DIM = 0.5, 0.0025, 1.0, 0.01
+"""KL divergences from the posterior that need care and that are bad, and the same for each dimension."""
+COARSE_NATS, COARSEST_NATS = 0.1, 1.0
+"""Steps of log p in floating point that need care and that are bad."""
+FEWEST_STEPS = 30
+"""Least number of steps of floating point in a standard deviation of z."""
 
 
 class Finding(NamedTuple):
@@ -54,7 +63,9 @@ def with_verdict(check: Check, history: History) -> Check:
         *_status(check),
         *_mixing(check),
         *_bracket(check),
+        *_precision(check),
         *_weights(check),
+        *_coverage(check.coverage),
         *_progress(history),
         *_skipped(check, history),
     ]
@@ -62,24 +73,25 @@ def with_verdict(check: Check, history: History) -> Check:
     return dataclasses.replace(check, verdict=worst, advice=tuple(finding.words for finding in found))
 
 
-def falls_short(pareto_k: float, gaps: MomentGaps) -> bool:
+def falls_short(weights: Weights, gaps: MomentGaps) -> bool:
     """Whether a fit in progress would not be called good by its importance weights."""
-    return not pareto_k < RELIABLE_K or bool(_errors(gaps, ENOUGH_ERROR))
+    return not weights.pareto_k < RELIABLE_K or bool(_errors(gaps, ENOUGH_ERROR))
 
 
-def is_near(pareto_k: float, gaps: MomentGaps) -> bool:
+def is_near(weights: Weights, gaps: MomentGaps) -> bool:
     """Whether a fit in progress that falls short is near a good one: reliable weights, small errors.
 
     The ELBO hardly notices such errors: a standard deviation that is off by 5 % costs 0.0025 nats.
     """
-    return pareto_k < RELIABLE_K and gaps.mean < NEAR_ERROR and gaps.sd < NEAR_ERROR
+    return weights.pareto_k < RELIABLE_K and gaps.mean < NEAR_ERROR and gaps.sd < NEAR_ERROR
 
 
-def is_close(pareto_k: float, kl: float, gaps: MomentGaps, dim: int) -> bool:
+def is_close(weights: Weights, gaps: MomentGaps, dim: int) -> bool:
     """Whether a fit in progress may end without another round: it is good, and that is certain."""
     errors = (gaps.mean + gaps.mean_stderr, gaps.sd + gaps.sd_stderr)
     is_certain = all(error < GOOD_ERROR for error in errors)
-    return pareto_k < CLOSE_K and kl < max(CLOSE_NATS, CLOSE_NATS_PER_DIM * dim) and is_certain
+    is_near_in_nats = weights.kl < max(CLOSE_NATS, CLOSE_NATS_PER_DIM * dim)
+    return weights.pareto_k < CLOSE_K and is_near_in_nats and is_certain
 
 
 def is_doubtful(pareto_k: float, gaps: MomentGaps, limit: float = GOOD_ERROR) -> bool:
@@ -122,28 +134,88 @@ def _bracket(check: Check) -> Iterator[Finding]:
         )
 
 
-def _weights(check: Check) -> Iterator[Finding]:
-    # The moments of reweighted draws mean nothing unless the weights are reliable.
-    if not check.pareto_k_lower < RELIABLE_K:
+def _precision(check: Check) -> Iterator[Finding]:
+    if check.precision is None:
+        return
+    nats, steps = check.precision
+    if nats >= COARSE_NATS:
+        yield Finding(
+            Verdict.CARE if nats < COARSEST_NATS else Verdict.BAD,
+            f"log p is so large that floating point resolves it to {nats:.2g} nats only: leave constants out "
+            "of the log density, or compute in double precision (JAX_ENABLE_X64=1)",
+        )
+    if steps < FEWEST_STEPS:
         yield Finding(
             Verdict.BAD,
-            f"k-hat {check.pareto_k_lower:.2f} is above {RELIABLE_K}: q differs from the posterior, if only in "
-            "tails; a longer fit, a larger noise_dim, a wider net or another parameterisation may help",
+            f"a standard deviation of z spans {steps:.0f} steps of floating point only: centre and scale that "
+            "variable, or compute in double precision (JAX_ENABLE_X64=1)",
         )
-    elif check.gaps and (errors := _errors(check.gaps)):
+
+
+def _weights(check: Check) -> Iterator[Finding]:
+    weights, gaps = check.weights, check.gaps
+    if weights.finite != 1:
+        yield Finding(
+            Verdict.BAD,
+            f"at {100 * (1 - weights.finite):.2g} % of q's draws the log density is not finite: transform z to "
+            "an unconstrained space, or guard the log density",
+        )
+    elif not weights.ess * weights.num_draws >= FEWEST:
+        yield Finding(
+            Verdict.BAD,
+            f"{max(1, round(weights.ess * weights.num_draws))} of {weights.num_draws} draws have all the "
+            "importance weight: q is far from the posterior; raise num_steps, or use the default family and "
+            "start",
+        )
+    # The moments of reweighted draws mean nothing unless the weights are reliable.
+    elif not weights.pareto_k < RELIABLE_K:
+        yield Finding(
+            Verdict.BAD,
+            f"k-hat {weights.pareto_k:.2f} ± {weights.pareto_k_stderr:.2f} is above {RELIABLE_K}: q differs "
+            "from the posterior, if only in tails; a longer fit, a larger noise_dim, a wider net or another "
+            "parameterisation may help",
+        )
+    elif gaps and (errors := _errors(gaps)):
         yield Finding(
             Verdict.BAD,
             f"importance weights show that {' and '.join(errors)}: use sample(..., reweight=True), or raise "
             "num_steps",
         )
+    elif gaps and not max(gaps.mean_stderr, gaps.sd_stderr) < ROUGH_ERROR:
+        yield Finding(
+            Verdict.CARE,
+            f"the error of a moment is only known to ± {max(gaps.mean_stderr, gaps.sd_stderr):.2f}: rare draws "
+            "decide it; compare with a few long MCMC chains started at draws of q",
+        )
+    yield from _divergence(weights.kl, check.dim)
+
+
+def _divergence(kl: float, dim: int) -> Iterator[Finding]:
+    # Bounded weights hide a large share of draws without mass from k-hat, and symmetry hides it from moments.
+    if not kl < max(CARE_NATS, CARE_NATS_PER_DIM * dim):
+        yield Finding(
+            Verdict.CARE if kl < max(BAD_NATS, BAD_NATS_PER_DIM * dim) else Verdict.BAD,
+            f"the ELBO is {kl:.2f} nats below the log evidence by the same weights: q has mass where the "
+            "posterior has little; raise num_steps, or widen the family",
+        )
+
+
+def _coverage(coverage: Coverage | None) -> Iterator[Finding]:
+    if coverage and coverage.missed:
+        yield Finding(
+            Verdict.BAD,
+            f"the search for a start met another mode that q misses, with {100 * coverage.missed:.0f} % of the "
+            f"posterior ({coverage.num_regions} regions, up to {coverage.distance:.0f} standard deviations "
+            "apart): fit each mode on its own with init=, or use a sampler for several modes",
+        )
 
 
 def _errors(gaps: MomentGaps, limit: float = GOOD_ERROR) -> list[str]:
-    """Returns the moments of q that are off by more than the limit, beyond chance."""
+    """Returns the moments of q that are off by more than the limit, beyond chance, or that are unknown."""
     errors = []
-    if gaps.mean > limit and not gaps.is_chance(gaps.mean, gaps.mean_stderr):
+    if not gaps.mean <= limit and not gaps.is_chance(gaps.mean, gaps.mean_stderr):
         errors.append(f"a mean of q is off by {gaps.mean:.2f} standard deviations")
-    if gaps.sd > limit and not gaps.is_chance(gaps.sd, gaps.sd_stderr):
+    if not gaps.sd <= limit and not gaps.is_chance(gaps.sd, gaps.sd_stderr):
         errors.append(f"a standard deviation of q is off by {100 * gaps.sd:.0f} %")
     return errors
 

@@ -14,9 +14,11 @@ from uivi._types import Scalar
 RELIABLE_K = 0.7
 """Importance weights are reliable if k-hat is below this limit (Vehtari et al. 2024)."""
 
-
 EQUAL = 1e-4
 """Range of log weights up to which they count as equal."""
+FEWEST = 10
+"""Least effective sample size from which a tail can be fitted. With less, a few draws have all the weight, the
+others are zero in floating point, and k-hat is what its prior says."""
 
 
 def log_mean_weight(log_weights: Float[Array | np.ndarray, "S"]) -> tuple[Scalar, Scalar]:
@@ -46,6 +48,43 @@ def kl_divergence(log_weights: Float[Array | np.ndarray, "S"]) -> tuple[float, f
     return float(np.logaddexp.reduce(logs) - math.log(len(logs)) - np.mean(logs)), float(stderr)
 
 
+class Weights(NamedTuple):
+    """What the importance weights of a number of draws tell.
+
+    Attributes:
+        pareto_k: k-hat of Pareto-smoothed importance sampling (Vehtari et al. 2024).
+        pareto_k_stderr: its standard error, from the size of the tail that it is fitted to.
+        ess: effective sample size of the weights, as a share of the draws.
+        kl: KL(q‖p) in nats; see `kl_divergence`.
+        finite: share of the draws whose weight is finite and above zero.
+        num_draws: number of draws.
+    """
+
+    pareto_k: float
+    pareto_k_stderr: float
+    ess: float
+    kl: float
+    finite: float
+    num_draws: int
+
+
+def summarise(log_weights: Float[Array | np.ndarray, "S"]) -> Weights:
+    """Returns k-hat, the effective sample size and the KL divergence of log weights p/q, p unnormalised."""
+    k, number = pareto_k(log_weights), len(log_weights)
+    # The asymptotic error of the shape, which the prior of ten values makes a little smaller.
+    stderr = (1 + max(k, 0.0)) / math.sqrt(_tail_size(number) + 10)
+    ess, finite = effective_size(log_weights) / number, float(np.mean(np.isfinite(log_weights)))
+    return Weights(k, stderr, ess, kl_divergence(log_weights)[0], finite, number)
+
+
+def effective_size(log_weights: Float[Array | np.ndarray, "S"]) -> float:
+    """Returns the effective sample size (Σw)² / Σw², zero if a weight is NaN or infinite."""
+    logs = np.asarray(log_weights, np.float64)
+    if np.any(np.isnan(logs) | np.isposinf(logs)) or not np.any(np.isfinite(logs)):
+        return 0.0
+    return float(np.exp(2 * np.logaddexp.reduce(logs) - np.logaddexp.reduce(2 * logs)))
+
+
 def pareto_k(log_weights: Float[Array | np.ndarray, "S"]) -> float:
     """Returns k-hat of Pareto-smoothed importance sampling (Vehtari et al. 2024)."""
     return smoothed_weights(log_weights)[1]
@@ -54,9 +93,9 @@ def pareto_k(log_weights: Float[Array | np.ndarray, "S"]) -> float:
 def smoothed_weights(log_weights: Float[Array | np.ndarray, "S"]) -> tuple[np.ndarray, float]:
     """Returns Pareto-smoothed log weights, normalised, and k-hat.
 
-    Some weights cannot be smoothed: fewer than 25, equal ones (up to rounding), a tail of equal ones, or some
-    that are not finite. They come back normalised but not smoothed. Their k-hat is -infinity if all are equal,
-    and infinity otherwise.
+    Some weights cannot be smoothed: fewer than 25, equal ones (up to rounding), a tail of equal ones, some that
+    are not finite, or a few that outweigh all others. They come back normalised but not smoothed. Their k-hat
+    is -infinity if all are equal, and infinity otherwise.
     """
     given = np.asarray(log_weights, np.float64)
     plain = np.where(np.isfinite(given), given, -np.inf)
@@ -68,6 +107,8 @@ def smoothed_weights(log_weights: Float[Array | np.ndarray, "S"]) -> tuple[np.nd
     # Where q is the posterior, weights differ by the rounding of float32 only: ties, which the fit cannot take.
     if np.ptp(given) < EQUAL:
         return plain, float("-inf")
+    if effective_size(given) < min(FEWEST, 0.1 * given.size):
+        return plain, float("inf")
     shifted = given - given.max()
     order, size = np.argsort(shifted), _tail_size(given.size)
     tail, cutoff = order[-size:], np.exp(shifted[order[-size - 1]])
@@ -126,46 +167,58 @@ class MomentGaps(NamedTuple):
 
     def is_chance(self, gap: float, stderr: float) -> bool:
         """Whether the largest of `num` gaps may be chance, at the 1 % level with Bonferroni's correction."""
-        # Negated, so that a NaN counts as chance.
-        return not gap > _threshold(self.num) * stderr
+        return gap <= _threshold(self.num) * stderr  # a NaN is no chance
 
 
 def moment_gaps(
-    values: Float[Array | np.ndarray, "S K"], log_weights: Float[Array | np.ndarray, "S"]
+    values: Float[Array | np.ndarray, "S K"],
+    log_weights: Float[Array | np.ndarray, "S"],
+    own: Float[Array | np.ndarray, "S"] | None = None,
 ) -> MomentGaps:
-    """Compares moments of K quantities under q and under Pareto-smoothed weights p/q.
+    """Compares moments of K quantities under q and under Pareto-smoothed weights of p.
 
     If k-hat is good, the reweighted moments match the posterior up to their standard errors. The gaps then show
     the cost of using q in place of the posterior. Their standard errors come from the delta method and account
     for the pairing: both moments use the same draws.
 
     Args:
-        values: the quantities at draws from q.
-        log_weights: log p/q of the same draws, up to a constant.
+        values: the quantities at draws from q, or from another distribution r.
+        log_weights: log p/q (or p/r) of the same draws, up to a constant.
+        own: log q/r, for draws of another distribution.
     """
     draws, weights = np.asarray(values, np.float64), np.exp(smoothed_weights(log_weights)[0])
+    ours = np.full(len(weights), 1 / len(weights)) if own is None else _normalised(own)
+    if not all(np.all(np.isfinite(x)) for x in (draws, weights, ours)):
+        return MomentGaps(math.nan, math.nan, math.nan, math.nan, draws.shape[1])
     # Constants, such as the zeros of a triangular matrix, have no moments to compare.
-    draws = draws[:, np.std(draws, 0) > 1e-6 * np.max(np.abs(draws), 0)]
+    draws = draws[:, np.std(draws, 0) > 8 * np.finfo(np.asarray(values).dtype).eps * np.max(np.abs(draws), 0)]
     if not draws.shape[1]:
-        none = 0.0 if np.all(np.isfinite(np.asarray(values))) else math.nan
-        return MomentGaps(none, none, none, none, 0)
+        return MomentGaps(0.0, 0.0, 0.0, 0.0, 0)
     mean = weights @ draws
     # In units of the reweighted moments, the posterior has mean 0 and variance 1, and q has `means` and
     # 1 + `squares` - `means`².
-    scaled = (draws - mean) / np.sqrt(weights @ (draws - mean) ** 2)
-    even, own = 1 / len(weights), weights[:, None]
+    spread = np.sqrt(weights @ (draws - mean) ** 2)
+    if not np.all(spread > 0):  # all weight on one draw
+        return MomentGaps(math.inf, math.inf, math.nan, math.nan, draws.shape[1])
+    scaled = (draws - mean) / spread
     square = scaled**2 - 1
-    means, squares = np.sum((even - own) * scaled, 0), even * np.sum(square, 0)
+    theirs, ours = weights[:, None], ours[:, None]
+    means, squares = np.sum((ours - theirs) * scaled, 0), np.sum(ours * square, 0)
     # Rounding may take a variance of almost zero below zero.
     ratios = np.sqrt(np.maximum(1 + squares - means**2, 0.0))
-    # The same draws give both moments, so each draw contributes one term to their difference. The second parts
+    # The same draws give both moments, so each draw contributes one term to their difference. The last parts
     # are the derivatives with respect to the scale, which is estimated too.
-    mean_terms = (even - own) * scaled - 0.5 * means * own * square
-    square_terms = (even - (1 + squares) * own) * square
-    shift, shift_error = _worst(np.abs(means), _stderr(mean_terms))
+    mean_terms = ours * (scaled - means) - theirs * (scaled + 0.5 * means * square)
+    square_terms = ours * (square - squares) - (1 + squares) * theirs * square
+    shift, shift_error = worst_gap(np.abs(means), _stderr(mean_terms))
     # d√r = dr / 2 near r = 1; the part of `means`² is of second order.
-    spread, spread_error = _worst(np.abs(ratios - 1), 0.5 * _stderr(square_terms))
-    return MomentGaps(shift, spread, shift_error, spread_error, draws.shape[1])
+    change, change_error = worst_gap(np.abs(ratios - 1), 0.5 * _stderr(square_terms))
+    return MomentGaps(shift, change, shift_error, change_error, draws.shape[1])
+
+
+def _normalised(log_weights: Float[Array | np.ndarray, "S"]) -> np.ndarray:
+    logs = np.asarray(log_weights, np.float64)
+    return np.exp(logs - np.logaddexp.reduce(logs))
 
 
 def _stderr(terms: np.ndarray) -> np.ndarray:
@@ -173,7 +226,7 @@ def _stderr(terms: np.ndarray) -> np.ndarray:
     return np.std(terms, 0) * np.sqrt(len(terms))
 
 
-def _worst(gaps: np.ndarray, errors: np.ndarray) -> tuple[float, float]:
+def worst_gap(gaps: np.ndarray, errors: np.ndarray) -> tuple[float, float]:
     """Returns the largest gap beyond chance, or the largest of all if none is, with its standard error."""
     certain = np.where(gaps > _threshold(len(gaps)) * errors, gaps, 0.0)
     place = int(np.argmax(certain if certain.any() else gaps))
@@ -182,4 +235,4 @@ def _worst(gaps: np.ndarray, errors: np.ndarray) -> tuple[float, float]:
 
 def _threshold(num: int) -> float:
     """Returns the two-sided normal quantile at the 1 % level, shared among `num` comparisons."""
-    return statistics.NormalDist().inv_cdf(1 - 0.005 / num)
+    return statistics.NormalDist().inv_cdf(1 - 0.005 / max(num, 1))

@@ -1,7 +1,6 @@
 """One look at a fit: draws, densities from both sides, and how the reverse sampler mixes, from one program.
 
-The monitor, the verdict and reweighted draws all use it, at one size. A fit compiles
-it once.
+The monitor, the verdict and reweighted draws all use it, at one size. A fit compiles it once.
 """
 
 import functools
@@ -20,6 +19,7 @@ from uivi.estimators.base import AbstractEstimator
 from uivi.estimators.uivi import UIVI
 from uivi.evaluation.bounds import PAIRS_AT_ONCE, Evaluated, high_and_low, importance_weights, need_known
 from uivi.evaluation.reverse_mixing import ReverseMixing, compare, together
+from uivi.evaluation.wide import Pooled, log_ratio, sample_scaled, scale_of
 from uivi.families.base import AbstractFamily
 from uivi.families.semi_implicit import SemiImplicit
 from uivi.reverse.base import AbstractReverseSampler, jump
@@ -29,7 +29,9 @@ from uivi.targets.base import AbstractTarget, log_density_at
 from uivi.targets.traced import traced
 
 BATCH = 1_024
-"""Number of draws in one call of the program."""
+"""Number of draws of q in one call of the program."""
+WIDE = 128
+"""Number of wide draws besides them; see `uivi.evaluation.wide`."""
 NUM_MIXING = 256
 """Largest number of proposals of ε for each draw."""
 NUM_MIXING_LARGE, LARGE_ABOVE = 64, 200
@@ -44,10 +46,12 @@ class Look(NamedTuple):
     Attributes:
         evaluated: draws with log p and both estimates of log q.
         mixing: how the reverse sampler mixes, or None for a method without one.
+        pooled: the same draws and wide ones.
     """
 
     evaluated: Evaluated
     mixing: ReverseMixing | None
+    pooled: Pooled
 
 
 def look(
@@ -76,16 +80,22 @@ def look(
     with one_blas_thread():
         found = [look_batch(key, np.int32(number), *arguments) for number in numbers]
         found = jax.tree.map(np.asarray, found)
-    columns, sums = zip(*found, strict=True)
-    evaluated = Evaluated(*(np.concatenate(parts) for parts in zip(*columns, strict=True)))
+    join = lambda parts: (np.concatenate(part) for part in zip(*parts, strict=True))
+    plain, pooled, sums = zip(*found, strict=True)
+    evaluated = Evaluated(*join(plain))
+    if pooled[0] is None:
+        z, log_p, log_q, _ = evaluated
+        both = Pooled(z, log_p, log_q, log_q, np.zeros(len(z), bool))
+    else:
+        both = Pooled(*join(pooled))
     if sums[0] is None:
-        return Look(evaluated, None)
+        return Look(evaluated, None, both)
     totals = np.stack(sums).astype(np.float64).sum(0)
     acceptance, moved, jumped = (float(x) / len(evaluated.z) for x in totals[:3])
     # Ratios of totals, not means of ratios: a single z may have almost no spread of ε to divide by.
     with np.errstate(invalid="ignore", divide="ignore"):
         dependence, recovered = float(totals[3] / totals[4]), float(totals[5] / totals[6])
-    return Look(evaluated, ReverseMixing(acceptance, moved, jumped, dependence, recovered))
+    return Look(evaluated, ReverseMixing(acceptance, moved, jumped, dependence, recovered), both)
 
 
 def _arguments(family: AbstractFamily, target: AbstractTarget, estimator: AbstractEstimator, est_state: PyTree):
@@ -105,25 +115,31 @@ def look_batch(
     proposal: FittedProposal | None,
     sampler: AbstractReverseSampler | None,
     state: PyTree,
-) -> tuple[tuple[Array, Array, Array, Array], Array | None]:
-    """Returns the columns of `Evaluated` and the sums behind `ReverseMixing`, for batch `number`."""
+) -> tuple[tuple[Array, ...], tuple[Array, ...] | None, Array | None]:
+    """Returns the columns of `Evaluated` and of `Pooled`, and the sums behind `ReverseMixing`, of one batch."""
     draw_key, reverse_key, mixing_key = jax.random.split(jax.random.fold_in(written_out(key), number), 3)
-    draws = jax.vmap(lambda k: family.sample(k))(jax.random.split(draw_key, BATCH))
-    log_p = log_density_at(target, draws.z)
     if not isinstance(family, SemiImplicit) or proposal is None:
+        draws = jax.vmap(lambda k: family.sample(k))(jax.random.split(draw_key, BATCH))
         log_q = jax.vmap(need_known(family).log_prob)(draws.z)
-        return (draws.z, log_p, log_q, log_q), None
+        return (draws.z, log_density_at(target, draws.z), log_q, log_q), None, None
+    total = BATCH + WIDE
+    is_wide = jnp.arange(total) >= BATCH
+    sample = lambda key, wide: sample_scaled(key, family, jnp.where(wide, scale_of(family.mixing), 1.0))
+    draws = jax.vmap(sample)(jax.random.split(draw_key, total), is_wide)
+    log_p = log_density_at(target, draws.z)
     given = family
     num_mixing = NUM_MIXING if family.dim <= LARGE_ABOVE else NUM_MIXING_LARGE
     at_once = min(PAIRS_AT_ONCE, NUMBERS_AT_ONCE // family.dim) // num_mixing
-    size = _divisor(BATCH, at_once)
+    size = _divisor(total, at_once)
 
-    def part(args: tuple[Array, Array, Draw]):
+    def part(args: tuple[Array, Array, Array, Draw]):
         """Treats `size` draws side by side."""
-        family, (reverse_keys, mixing_keys, draws) = _kept_inside(given, args)
+        family, (reverse_keys, mixing_keys, is_wide, draws) = _kept_inside(given, args)
         weigh = lambda key, draw: importance_weights(key, family, draw, num_mixing, proposal)
         eps, weights = jax.vmap(weigh)(mixing_keys, draws)
-        sides = jax.vmap(lambda w: high_and_low(jax.nn.logsumexp(w[1:]), w[0], num_mixing))(weights)
+        high, low = jax.vmap(lambda w: high_and_low(jax.nn.logsumexp(w[1:]), w[0], num_mixing))(weights)
+        ratios = jax.vmap(jax.vmap(lambda e: log_ratio(family.mixing, e, WIDE / total)))(eps)
+        sides = high, low, jax.nn.logsumexp(weights + ratios, 1) - jnp.log(num_mixing + 1)
         if sampler is None:
             return sides, None
         if isinstance(sampler, ISIR) and sampler.total <= num_mixing // 2:
@@ -137,13 +153,15 @@ def look_batch(
             both = jax.vmap(together)(used, eps, weights)
         parts = jax.vmap(lambda *each: compare(family, *each))(draws, *both)
         jumps = jax.vmap(lambda d, r: jump(family, d, r))(draws, used)
-        return sides, jnp.stack([jnp.sum(x) for x in (info.acceptance, info.moved, jumps, *parts)])
+        numbers = (info.acceptance, info.moved, jumps, *parts)
+        return sides, jnp.stack([jnp.sum(jnp.where(is_wide, 0.0, x)) for x in numbers])
 
-    keys = (jax.random.split(reverse_key, BATCH), jax.random.split(mixing_key, BATCH))
-    pieces = jax.tree.map(lambda x: x.reshape(BATCH // size, size, *x.shape[1:]), (*keys, draws))
-    (high, low), sums = jax.lax.map(part, pieces)
-    columns = (draws.z, log_p, high.reshape(BATCH), low.reshape(BATCH))
-    return columns, None if sums is None else jnp.sum(sums, 0)
+    keys = (jax.random.split(reverse_key, total), jax.random.split(mixing_key, total))
+    pieces = jax.tree.map(lambda x: x.reshape(total // size, size, *x.shape[1:]), (*keys, is_wide, draws))
+    sides, sums = jax.lax.map(part, pieces)
+    high, low, mixture = (side.reshape(total) for side in sides)
+    plain = tuple(column[:BATCH] for column in (draws.z, log_p, high, low))
+    return plain, (draws.z, log_p, high, mixture, is_wide), None if sums is None else jnp.sum(sums, 0)
 
 
 def _kept_inside(family: SemiImplicit, args: PyTree) -> tuple[SemiImplicit, PyTree]:

@@ -1,17 +1,21 @@
 """Checks a fit: measures it, then judges the numbers."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from jaxtyping import PyTree
 
 from uivi._types import Key, Status
 from uivi.estimators.base import AbstractEstimator
 from uivi.evaluation import bounds, importance
 from uivi.evaluation.check import Check
+from uivi.evaluation.coverage import Region, coverage
 from uivi.evaluation.findings import GOOD_ERROR, is_doubtful, with_verdict
 from uivi.evaluation.history import History, total
-from uivi.evaluation.look import BATCH, look
+from uivi.evaluation.look import BATCH, Look, look
+from uivi.evaluation.precision import measure_precision
 from uivi.families.base import AbstractFamily
 from uivi.targets.base import AbstractTarget
 
@@ -33,6 +37,7 @@ def judge(
     status: Status,
     history: History,
     quantities: Callable[[Any], Any] = lambda z: z,
+    regions: Sequence[Region] = (),
 ) -> Check:
     """Checks a fit, with the same budget for every method. Only doubt asks for a second look.
 
@@ -45,48 +50,62 @@ def judge(
         status: how the fit ended.
         history: columns recorded during the fit.
         quantities: maps draws z, shape (S, D), to the quantities whose moments are compared, shape (S, K).
+        regions: where the paths of the search for a start have ended; empty without a search.
     """
     fit = (family, target, estimator, est_state)
-    evaluated, mixing = look(key, *fit, num_draws=NUM_DRAWS)
+    first = look(key, *fit, num_draws=NUM_DRAWS)
+    evaluated = first.evaluated
     lower, upper = bounds.bracket(evaluated)
-    more = lambda: look(key, *fit, num_draws=MORE_DRAWS, first=FIRST_OF_MORE).evaluated
-    gaps, pareto_k = compare_weights(evaluated, more, quantities)
+    more = lambda: look(key, *fit, num_draws=MORE_DRAWS, first=FIRST_OF_MORE)
+    gaps, weights = compare_weights(first, more, quantities)
+    log_mass = lower.mean + weights.kl
     measured = Check(
         status=status,
+        dim=family.dim,
         lower=lower,
         upper=upper,
-        mixing=mixing,
-        pareto_k_lower=pareto_k,
-        pareto_k_upper=importance.pareto_k(evaluated.log_p - evaluated.log_q_low),
+        mixing=first.mixing,
+        weights=weights,
         nonfinite=total(history, "nonfinite"),
         skipped=float(sum(history.get("skipped", [0]))),
         gaps=gaps,
+        precision=measure_precision(evaluated.z, evaluated.log_p),
+        coverage=coverage(regions, evaluated.z, log_mass) if regions and math.isfinite(log_mass) else None,
     )
     return with_verdict(measured, history)
 
 
 def compare_weights(
-    evaluated: bounds.Evaluated,
-    more: Callable[[], bounds.Evaluated],
+    first: Look,
+    more: Callable[[], Look],
     quantities: Callable[[Any], Any] = lambda z: z,
     *,
     limit: float = GOOD_ERROR,
-) -> tuple[importance.MomentGaps, float]:
-    """Returns what importance weights say of q: the gaps between its moments and reweighted ones, and k-hat.
+) -> tuple[importance.MomentGaps, importance.Weights]:
+    """Returns what importance weights say of q: the gaps between its moments and the posterior's, and k-hat.
 
     Args:
-        evaluated: draws of a first look.
-        more: returns more and fresh draws. It is called if the first ones leave doubt.
+        first: a first look.
+        more: takes a second look, with more and fresh draws. It is called if the first one leaves doubt.
         quantities: maps draws z to the quantities whose moments are compared.
         limit: gap from which a moment is in doubt.
     """
 
-    def compare(made: bounds.Evaluated) -> tuple[importance.MomentGaps, float]:
+    def compare(made: Look) -> tuple[importance.MomentGaps, importance.Weights]:
         # Log q from above includes the ε of each draw. Without it, log q of a draw that no proposal finds is
         # far too low, and its weight enormous.
-        log_weights = made.log_p - made.log_q_high
-        return importance.moment_gaps(quantities(made.z), log_weights), importance.pareto_k(log_weights)
+        weights = importance.summarise(made.evaluated.log_p - made.evaluated.log_q_high)
+        return _gaps(made, quantities), weights
 
-    gaps, pareto_k = compare(evaluated)
+    gaps, weights = compare(first)
     # Fresh draws decide, since the first ones were selected for their large gaps.
-    return compare(more()) if is_doubtful(pareto_k, gaps, limit) else (gaps, pareto_k)
+    return compare(more()) if is_doubtful(weights.pareto_k, gaps, limit) else (gaps, weights)
+
+
+def _gaps(made: Look, quantities: Callable[[Any], Any]) -> importance.MomentGaps:
+    """Compares the moments, also at wide draws. Those may leave the support, and then count for nothing."""
+    z, log_p, log_q, log_r, is_wide = made.pooled
+    values = np.asarray(quantities(z))
+    finite = np.isfinite(log_p) & np.isfinite(log_q) & np.isfinite(log_r) & np.all(np.isfinite(values), 1)
+    kept = finite | ~is_wide
+    return importance.moment_gaps(values[kept], (log_p - log_r)[kept], (log_q - log_r)[kept])

@@ -25,6 +25,10 @@ class AbstractMixing(eqx.Module):
         """Maps u ~ N(0, I) to ε ~ q(ε)."""
 
     @abc.abstractmethod
+    def to_normal(self, eps: Noise) -> Noise:
+        """Maps ε back to u."""
+
+    @abc.abstractmethod
     def log_prob(self, eps: Noise) -> Scalar:
         """Returns the normalised log q(ε), minus infinity outside the support."""
 
@@ -49,6 +53,10 @@ class StandardNormal(AbstractMixing):
         """Returns u itself."""
         return u
 
+    def to_normal(self, eps: Noise) -> Noise:
+        """Returns ε itself."""
+        return eps
+
     def log_prob(self, eps: Noise) -> Scalar:
         """Returns the log density of N(0, I)."""
         return -0.5 * (jnp.sum(eps**2) + self.dim * jnp.log(2 * jnp.pi))
@@ -69,6 +77,11 @@ class Uniform(AbstractMixing):
     def from_normal(self, u: Noise) -> Noise:
         """Applies the normal distribution function."""
         return jax.scipy.special.ndtr(u)
+
+    def to_normal(self, eps: Noise) -> Noise:
+        """Applies the normal quantile function, cut off at the edge of the box, where it is infinite."""
+        limits = jnp.finfo(eps.dtype)
+        return jax.scipy.special.ndtri(jnp.clip(eps, limits.tiny, 1 - limits.epsneg))
 
     def log_prob(self, eps: Noise) -> Scalar:
         """Returns 0 inside the box, minus infinity outside."""

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +21,7 @@ from uivi.families.base import AbstractFamily
 from uivi.families.conditionals.affine import Frame
 from uivi.fitting.ahead import ahead
 from uivi.fitting.posterior import Posterior, quantities
-from uivi.fitting.prechecks import check_structure, check_target, check_trace
+from uivi.fitting.prechecks import check_optimizer, check_structure, check_target, check_trace
 from uivi.fitting.problem import Problem, problem_of
 from uivi.fitting.starts.checked import checked_start
 from uivi.fitting.starts.search import Start
@@ -30,10 +31,10 @@ from uivi.storage.checkpoints import Checkpoints
 from uivi.targets.base import AbstractGlobalTarget, AbstractSingleSiteTarget, AbstractTarget
 from uivi.targets.minibatched import Minibatched
 from uivi.targets.model import AbstractModelTarget
-from uivi.targets.traced import TracedTarget, traced
+from uivi.targets.traced import TracedTarget, digest, traced
 from uivi.training.driver import NUM_RECORDS, Driven, drive
 from uivi.training.monitors import AbstractMonitor, ElboMonitor, RoundMonitor
-from uivi.training.progress import AbstractReporter, print_verdict, reporter
+from uivi.training.progress import DONE, AbstractReporter, Timed, print_verdict, reporter
 from uivi.training.rounds import Rounds
 from uivi.training.update import FitState, Method, initial_state, unstack_states
 
@@ -93,11 +94,13 @@ def fit(
         >>> posterior.sample(jax.random.key(1), 5).shape
         (5, 2)
     """
+    began = time.monotonic()
     key = _checks.key_or_seed(key, random_seed)
     if num_steps is not None:
         Rounds.of(num_steps)
     _check_types(family, estimator, optimizer)
-    with reporter(progress) as shown, ahead() as compiler:
+    with reporter(progress) as inner, ahead() as compiler:
+        shown = Timed(inner, began)
         shown.phase("reading the model")
         keys = _keys(key)
         problem = problem_of(
@@ -118,6 +121,8 @@ def fit(
         # Only rounds can find out that more effort is needed.
         every = presets.default_estimators(first) if estimator is None else (estimator,)
         estimators = every if isinstance(num_steps, Rounds) else every[-1:]
+        if optimizer is not None:
+            check_optimizer(optimizer, _zeros_like((first, target), keys["run"]))
         optimizer, is_own = optimizer or presets.default_optimizer(num_steps), optimizer is not None
         methods = [Method(estimator, optimizer) for estimator in estimators]
         if is_searched:
@@ -130,6 +135,7 @@ def fit(
             start = checked_start(keys["start"], problem, target)
             state = make(methods[0], start.frame(), target=_anchored(target, start))
         else:
+            start = None
             state = initial_state(keys["run"], methods[0], first, target)
             compiler.begin(methods[0], state, has_elbo=has_elbo)
             check_target(keys["check"], target, first)
@@ -137,9 +143,7 @@ def fit(
         if checkpoint is not None:
             schedule = "user" if is_own else repr(num_steps)
             bits = jax.random.key_data(key).tolist()
-            given = problem.target
-            fitted = given.identity() if isinstance(given, AbstractModelTarget) else given
-            config = [state.family, fitted, *estimators, schedule, bits]
+            config = [state.family, *_identity(problem.target), *estimators, schedule, bits]
             checkpoints = Checkpoints(checkpoint, descriptions.fingerprint(config))
         shown.phase("compiling")
         compiler.wait()
@@ -153,6 +157,7 @@ def fit(
             prepare=functools.partial(compiler.finish, has_elbo=has_elbo),
         )
         posterior = posteriors(driven, problem.example)[0]
+        posterior.regions = start.regions if start else ()
         if isinstance(target, TracedTarget):
             posterior.target = problem.target
             posterior.is_model = isinstance(problem.target, AbstractModelTarget)
@@ -160,7 +165,8 @@ def fit(
         if check and has_elbo and posterior.status is not Status.INTERRUPTED:
             shown.phase("checking")
             found = posterior.check()
-        shown.phase("done")
+        shown.phase(DONE)
+        posterior.phases = shown.seconds
     if progress is True and found is not None:
         print_verdict(found)
     return posterior
@@ -172,6 +178,13 @@ def _as_fitted(problem: Problem) -> AbstractTarget:
     if isinstance(target, AbstractSingleSiteTarget):
         check_trace(target.log_density, target.dim)
     return traced(target)
+
+
+def _identity(target: AbstractTarget) -> list[Any]:
+    """Returns what a checkpoint must share with a fit: not names alone, because code changes under a name."""
+    if isinstance(target, AbstractModelTarget):
+        return [target.identity()]
+    return [target, digest(target)] if isinstance(target, AbstractSingleSiteTarget) else [target]
 
 
 def _unit_frame(dim: int) -> Frame:

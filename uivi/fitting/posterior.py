@@ -5,7 +5,7 @@ import functools
 import os
 import pathlib
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -20,9 +20,11 @@ from uivi._types import Key, Status
 from uivi.estimators.base import AbstractEstimator
 from uivi.evaluation import bounds, importance, verdict
 from uivi.evaluation.check import Check
+from uivi.evaluation.coverage import Region
 from uivi.evaluation.look import NUM_MIXING, look
 from uivi.families.base import AbstractFamily
 from uivi.families.sampling import BATCH, sample_many
+from uivi.fitting import display, plots, tables
 from uivi.integrations.recognition import recognise
 from uivi.storage import archive, fields, posteriors
 from uivi.targets.base import AbstractTarget
@@ -44,6 +46,8 @@ class Posterior:
         status: how the fit ended.
         history: columns recorded during the fit ("step", "log_joint", "elbo_lower", ...).
         seconds: time spent in updates, compilation included.
+        regions: where the paths of the search for a start have ended; empty without a search.
+        phases: seconds of each phase of the call of `uivi.fit`; their sum is the time that its caller waited.
         target: the target of the fit; None in a posterior that was loaded without one.
         estimator: the method; None in a loaded posterior.
         est_state: the last state of the method; None in a loaded posterior.
@@ -59,7 +63,10 @@ class Posterior:
     estimator: AbstractEstimator | None = None
     est_state: PyTree = None
     is_model: bool = False
+    phases: dict[str, float] = dataclasses.field(default_factory=dict)
+    regions: tuple[Region, ...] = ()
     _check_result: Check | None = None
+    _table: list[tables.Variable] | None = None
 
     @property
     def dim(self) -> int:
@@ -141,7 +148,7 @@ class Posterior:
         draw_key, pick_key = jax.random.split(_checks.prng_key(key))
         number = OVERSAMPLING * _checks.positive_int("num_draws", num_draws)
         evaluated = self.evaluate(draw_key, number)
-        weights, k = importance.smoothed_weights(evaluated.log_p - evaluated.log_q_high)
+        weights, k = self.smoothed_weights(evaluated)
         if not k < importance.RELIABLE_K:
             warnings.warn(
                 f"k-hat of the importance weights is {k:.2f}, above {importance.RELIABLE_K}: do not trust "
@@ -151,6 +158,11 @@ class Posterior:
         # The Gumbel trick: the indices of the largest perturbed log weights are draws without replacement.
         gumbel = generator(pick_key).gumbel(size=number)
         return jnp.asarray(evaluated.z[np.argsort(-(weights + gumbel))[:num_draws]])
+
+    def smoothed_weights(self, evaluated: bounds.Evaluated) -> tuple[Float[np.ndarray, "S"], float]:
+        """Returns Pareto-smoothed log weights of draws, and the k-hat of the check; theirs without one."""
+        weights, k = importance.smoothed_weights(evaluated.log_p - evaluated.log_q_high)
+        return weights, k if (found := self._judged()) is None else found.pareto_k
 
     def check(self, key: Key | None = None) -> Check:
         """Judges the fit: bounds, mixing, k-hat, a verdict and advice.
@@ -178,22 +190,59 @@ class Posterior:
                 status=self.status,
                 history=self.history,
                 quantities=functools.partial(quantities, self.target),
+                regions=self.regions,
             )
         return self._check_result
 
-    def summary(self) -> str:
-        """Returns the check as text: ELBO from both sides, mixing, k-hat, status and advice."""
-        done = self.history["step"][-1] if self.history.get("step") else 0
-        head = (
-            f"{type(self.family).__name__} posterior on {self.dim} dimensions "
-            f"({done:,} updates, {self.seconds:.1f} s)"
-        )
-        if self._is_amortised:
-            return (
-                f"{head}\n  status           {self.status.value}\n"
-                "  amortised        bounds need data: see uivi.evaluation.Likelihood"
-            )
-        return f"{head}\n{self.check()}"
+    def summary(self, *, details: bool = False) -> str:
+        """Returns what `print` shows: the verdict in plain words, and a table of the variables.
+
+        Args:
+            details: whether to add the numbers of the check: ELBO from both sides, mixing, k-hat.
+        """
+        printed = display.text(self, self._judged(), self._variables())
+        if details and (found := self._judged()):
+            return f"{printed}\n\n{found}"
+        return printed
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def __repr__(self) -> str:
+        return display.short(self)
+
+    def _repr_html_(self) -> str:
+        return display.as_html(self, self._judged(), self._variables())
+
+    def plot(self, names: Sequence[str] | None = None, *, most: int = 4, dark: bool = False) -> Any:
+        """Draws marginals and pairs as a Matplotlib figure.
+
+        Args:
+            names: variables (`theta`) or entries (`theta[0]`); by default the entries with the largest errors.
+            most: largest number of entries.
+            dark: whether to draw on a dark ground.
+        """
+        return plots.pairs(self._variables(), names, _checks.positive_int("most", most), dark=dark)
+
+    def plot_history(self, *, dark: bool = False) -> Any:
+        """Draws the ELBO from both sides over the updates, rounds marked, as a Matplotlib figure."""
+        return plots.bound(self.history, dark=dark)
+
+    def plot_check(self, *, dark: bool = False) -> Any:
+        """Draws the errors of the variables and both sides of the ELBO, as a Matplotlib figure."""
+        return plots.errors(self.check(), self._variables(), dark=dark)
+
+    def _judged(self) -> Check | None:
+        """Returns the check; None for an amortised posterior, or one whose file has no check."""
+        can_judge = self.target is not None and self.estimator is not None
+        is_known = self._check_result is not None or can_judge
+        return self.check() if is_known and not self._is_amortised else None
+
+    def _variables(self) -> list[tables.Variable]:
+        """Returns the table of the variables, made once; empty for an amortised posterior."""
+        if self._table is None:
+            self._table = [] if self._is_amortised else tables.variables(self)
+        return self._table
 
     @property
     def _is_amortised(self) -> bool:
@@ -218,6 +267,8 @@ class Posterior:
             self.check()
         check = None if self._check_result is None else self._check_result.to_json()
         rest = {"history": self.history, "seconds": self.seconds, "is_model": self.is_model, "check": check}
+        if self.phases:
+            rest["phases"] = self.phases
         try:
             posteriors.write(path, described, **rest)
         except OSError as error:

@@ -6,7 +6,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+import optax
+from jaxtyping import Array, Float, PyTree
 
 from uivi._jax import once_jit
 from uivi._types import Context, Key, Latent, Scalar
@@ -15,8 +16,13 @@ from uivi.families.sampling import sample_batch
 from uivi.targets.base import AbstractTarget
 from uivi.targets.model import AbstractModelTarget
 from uivi.targets.probe import Probe
+from uivi.trainable import trained
 
 NUM_TRIES = 32
+ADVICE = "start at a point with init=, or transform z to an unconstrained space"
+"""What to do about a log density that is not finite."""
+NUM_FIRST_UPDATES = 2
+"""Updates on which an optimiser is tried."""
 
 
 def check_target(key: Key, target: AbstractTarget, family: AbstractFamily) -> None:
@@ -69,6 +75,40 @@ def check_gradients(target: AbstractTarget, gradients: Float[np.ndarray, "S D"])
         )
 
 
+def check_optimizer(optimizer: optax.GradientTransformation, params: PyTree) -> None:
+    """Raises if the first updates of an optimiser, at zero and along a known gradient, are NaN or go uphill.
+
+    Args:
+        optimizer: the user's optimiser.
+        params: a tree like the one that is fitted. Its numbers do not matter, but an optimiser may have groups.
+    """
+    try:
+        slopes = np.asarray(_first_slopes(optimizer, params))
+    except TypeError as error:
+        raise TypeError(
+            "expected an optimiser that needs gradients only, such as optax.adam(1e-3), got one that failed "
+            f"with\n{error}"
+        ) from error
+    if np.isfinite(slopes).all() and not (slopes > 0).any():
+        return
+    found = "not finite" if not np.isfinite(slopes).all() else "go uphill"
+    raise ValueError(
+        f"expected an optimiser whose updates decrease a loss, got one whose first updates {found}: give it a "
+        "positive, finite learning rate, as in optax.adam(1e-3)"
+    )
+
+
+@once_jit
+def _first_slopes(optimizer: optax.GradientTransformation, params: PyTree) -> Float[Array, "U"]:
+    """Returns how much the first updates would change a loss with a gradient of one everywhere."""
+    params = jax.tree.map(jnp.zeros_like, trained(params))
+    gradient, state, slopes = jax.tree.map(jnp.ones_like, params), optimizer.init(params), []
+    for _ in range(NUM_FIRST_UPDATES):
+        updates, state = optimizer.update(gradient, state, params)
+        slopes.append(sum(jnp.mean(x).astype(float) for x in jax.tree.leaves(updates)))
+    return jnp.stack(slopes)
+
+
 def check_trace(log_density: Callable[[Latent], Scalar], dim: int) -> None:
     """Raises if JAX cannot trace the log density, or if it does not return one float."""
     z = jax.ShapeDtypeStruct((dim,), jax.dtypes.canonicalize_dtype(float))
@@ -91,6 +131,11 @@ def check_trace(log_density: Callable[[Latent], Scalar], dim: int) -> None:
         raise ValueError(f"expected a log density that returns a scalar, got {got}: sum over the terms")
     if not jnp.issubdtype(out.dtype, jnp.floating):
         raise ValueError(f"expected a log density that returns a float, got {out.dtype}")
+    if out.dtype.itemsize < 4:
+        raise ValueError(
+            f"expected a log density in float32 or float64, got {out.dtype}, which has too few digits for the "
+            "differences that a fit is made of: compute in float32, as in x.astype(jnp.float32)"
+        )
 
 
 def _check_indices(log_density, dim: int) -> None:
@@ -107,7 +152,11 @@ def _check_indices(log_density, dim: int) -> None:
 
 
 def check_numbers(
-    log_density: Callable[[Latent], Scalar], probe: Probe, draws: Float[np.ndarray, "S D"]
+    log_density: Callable[[Latent], Scalar],
+    probe: Probe,
+    draws: Float[np.ndarray, "S D"],
+    *,
+    advice: str = ADVICE,
 ) -> Float[np.ndarray, "S D"]:
     """Raises unless log p and its gradient are finite at all draws, and not constant; returns the gradients."""
     _check_transforms(log_density, draws.shape[1])
@@ -117,8 +166,8 @@ def check_numbers(
         where = draws[np.argmax(bad)]
         raise ValueError(
             f"expected a finite log density where the fit starts, got {values[np.argmax(bad)]} at "
-            f"z={np.array2string(where, precision=3, threshold=8)} ({bad.sum()} of {len(draws)} draws): start "
-            "at a point with init=, or transform z to an unconstrained space"
+            f"z={np.array2string(where, precision=3, threshold=8)} ({bad.sum()} of {len(draws)} draws): "
+            f"{advice}"
         )
     if not np.isfinite(gradients).all():
         raise ValueError(

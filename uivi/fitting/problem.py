@@ -161,4 +161,7 @@ def _canonical(value: Any) -> Any:
     if isinstance(value, Tracer):
         return value
     array = np.asarray(value)
-    return array.astype(jax.dtypes.canonicalize_dtype(array.dtype))
+    dtype = jax.dtypes.canonicalize_dtype(array.dtype)
+    # Half precision has too few digits for a density: draws have float32 in its place.
+    is_half = jnp.issubdtype(dtype, jnp.floating) and dtype.itemsize < 4
+    return array.astype(np.float32 if is_half else dtype)

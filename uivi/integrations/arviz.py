@@ -9,7 +9,6 @@ import numpy as np
 from jaxtyping import PyTree
 
 from uivi._types import Key
-from uivi.evaluation import importance
 from uivi.integrations._optional import needs
 from uivi.targets.model import AbstractModelTarget
 
@@ -17,6 +16,9 @@ if TYPE_CHECKING:
     from uivi.fitting.posterior import Posterior
 
 Group = dict[str, np.ndarray]
+
+MOST_CHAINS = 4
+"""Number of chains to which draws are dealt: with fewer, ArviZ has no R-hat and warns."""
 
 
 def to_arviz(
@@ -27,7 +29,7 @@ def to_arviz(
     log_likelihood: bool = True,
     predictive: bool = True,
 ) -> Any:
-    """Returns independent draws with their densities, as one chain.
+    """Returns independent draws with their densities, as four chains.
 
     The groups are posterior, unconstrained_posterior and sample_stats; for a model also log_likelihood,
     posterior_predictive, observed_data and constant_data. The sample_stats are `log_p` (unnormalised),
@@ -35,22 +37,23 @@ def to_arviz(
     `log_weight` (Pareto-smoothed, normalised). The result is a DataTree, or InferenceData if the installed
     ArviZ is older than 1, as PyMC 5 needs it.
 
-    The draws are not a Markov chain: their R-hat and effective sample size say nothing about the fit. Use
-    `posterior.check()` instead.
+    The draws are no Markov chain. They are dealt to four chains because ArviZ asks for several, or to three,
+    two or one if their number does not divide. R-hat is 1 and the effective sample size is the number of draws,
+    up to chance, however bad the fit is: use `posterior.check()` instead.
 
     Args:
         posterior: a posterior with its target.
         key: random key.
-        num_draws: number of draws.
+        num_draws: number of draws in all chains.
         log_likelihood: whether to evaluate every observation at every draw.
         predictive: whether to draw new observations.
     """
     draw_key, predict_key = jax.random.split(key)
     evaluated = posterior.evaluate(draw_key, num_draws)
     draws = posterior.structured(evaluated.z)
-    weights, k = importance.smoothed_weights(evaluated.log_p - evaluated.log_q_high)
+    weights, k = posterior.smoothed_weights(evaluated)
     groups: dict[str, Group] = {
-        "posterior": _chain(_named(draws)),
+        "posterior": _chain(named(draws)),
         "unconstrained_posterior": _chain({"z": np.asarray(evaluated.z)}),
         "sample_stats": _chain(
             {
@@ -68,7 +71,7 @@ def to_arviz(
         dims, coords = model.dims, model.coords
         latent = {name: draws[name] for name in model.example}
         groups["unconstrained_posterior"] = _chain(
-            _named(jax.vmap(posterior.target.unflatten)(jnp.asarray(evaluated.z)))
+            named(jax.vmap(posterior.target.unflatten)(jnp.asarray(evaluated.z)))
         )
         if log_likelihood:
             groups["log_likelihood"] = _chain(model.log_likelihood(latent))
@@ -80,7 +83,7 @@ def to_arviz(
     return _convert(filled, dims, coords, {"inference_library": "uivi", "pareto_k": k})
 
 
-def _named(draws: PyTree) -> Group:
+def named(draws: PyTree) -> Group:
     """Returns the arrays by name: "z" for a plain vector, the path of the leaf in other structures."""
     leaves = jax.tree_util.tree_flatten_with_path(draws)[0]
     name = lambda path: "_".join(str(getattr(p, "key", getattr(p, "idx", p))) for p in path) or "z"
@@ -88,8 +91,13 @@ def _named(draws: PyTree) -> Group:
 
 
 def _chain(group: Group) -> Group:
-    """Adds a leading axis of one chain."""
-    return {name: np.asarray(value)[None] for name, value in group.items()}
+    """Deals independent draws to chains of equal length."""
+
+    def dealt(value: np.ndarray) -> np.ndarray:
+        chains = next(n for n in range(MOST_CHAINS, 0, -1) if len(value) % n == 0)
+        return value.reshape(chains, -1, *value.shape[1:])
+
+    return {name: dealt(np.asarray(value)) for name, value in group.items()}
 
 
 def _convert(groups: dict[str, Group], dims: dict, coords: dict, attrs: dict[str, Any]) -> Any:

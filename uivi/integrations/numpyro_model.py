@@ -1,5 +1,7 @@
 """A NumPyro model with its data: its density, its sites, and the models that cannot be fitted."""
 
+import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +18,7 @@ from uivi.targets.model import AbstractModel, Named
 with needs("NumPyro", extra="numpyro"):
     import numpyro
     from numpyro import handlers
+    from numpyro.distributions import constraints
     from numpyro.infer import Predictive, init_to_uniform
     from numpyro.infer import log_likelihood as all_log_likelihoods
     from numpyro.infer.util import constrain_fn, potential_energy
@@ -41,6 +44,7 @@ class NumPyroModel(AbstractModel):
         self.title = f"NumPyro model {getattr(model, '__name__', type(model).__name__)}"
         self.sites = trial(model, args, kwargs, key=key)
         _refuse(self.sites)
+        _warn_of_broadcasting(self.sites)
         self.dims, self.coords = axes_of_plates(self.sites)
         self.constants, self.radius = {}, float(RADIUS)
         shapes = {
@@ -150,12 +154,17 @@ def _unconstrained_shape(site: dict) -> tuple[int, ...]:
 
 
 def _failure(error: Exception, advice: str) -> ValueError:
+    if isinstance(error, AssertionError) and "unique names" in str(error):
+        advice = "two sites, or a site and a plate, have this name: rename one of them"
     lines = [f"the NumPyro model failed: {type(error).__name__}: {error}", advice]
     return ValueError("\n".join(filter(None, lines)))
 
 
 def _advice(model: Callable, args: tuple, kwargs: dict[str, Any]) -> str:
     """Returns what to check after a failed run; nothing if the error can only be in the model itself."""
+    for name, value in (*enumerate(args), *kwargs.items()):
+        if not isinstance(value, str) and np.asarray(value).dtype.kind in "USO":
+            return f"expected numbers as data, got strings or objects in argument {name!r}: encode them first"
     if args or kwargs:
         shapes = [getattr(x, "shape", type(x).__name__) for x in (*args, *kwargs.values())]
         return f"it was called with arguments of shapes {shapes}: check the data and `model_args`"
@@ -195,6 +204,11 @@ def _refuse(sites: dict[str, dict]) -> None:
                 f"expected continuous latent variables, got the discrete {site['name']!r} "
                 f"({type(site['fn']).__name__}): sum it out, as in numpyro.distributions.MixtureSameFamily"
             )
+        if _is_circular(site["fn"].support):
+            raise ValueError(
+                f"expected latent variables on unconstrained spaces, got the circular {site['name']!r} with a "
+                "periodic density: use the angle of a pair of normal variables"
+            )
     for site in sites.values():
         if site["type"] == "plate":
             size, part = site["args"]
@@ -212,6 +226,27 @@ def _refuse(sites: dict[str, dict]) -> None:
             f"expected at least one latent variable, got {sorted(sites)}: leave out `obs` for the variables to "
             "infer, and pass the data in model_args"
         )
+
+
+def _is_circular(support: Any) -> bool:
+    """Whether a support is the circle, in any number of dimensions."""
+    return support is constraints.circular or (
+        hasattr(support, "base_constraint") and _is_circular(support.base_constraint)
+    )
+
+
+def _warn_of_broadcasting(sites: dict[str, dict]) -> None:
+    """Warns of observations that count more than once, as (5,) against (5, 1) gives 25 terms."""
+    for site in sites.values():
+        if not is_observed(site) or np.size(site["value"]) < 2:
+            continue
+        shape, of_data = site["fn"].shape(), np.shape(site["value"])
+        if math.prod(np.broadcast_shapes(shape, of_data)) > math.prod(of_data):
+            warnings.warn(
+                f"the data of {site['name']!r} have shape {of_data}, but its distribution has shape {shape}: "
+                "every observation counts several times. Give both the same shape, as in y[:, None]",
+                stacklevel=2,
+            )
 
 
 def axes_of_plates(sites: dict[str, dict]) -> tuple[dict[str, list[str]], dict[str, np.ndarray]]:

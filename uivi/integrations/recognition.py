@@ -45,7 +45,7 @@ def recognise(
     if has_arguments or _must_be_numpyro(model):
         from uivi.integrations import numpyro
 
-        return numpyro.target(model, model_args or (), model_kwargs, key=key)
+        return numpyro.target(model, () if model_args is None else model_args, model_kwargs, key=key)
     return None
 
 

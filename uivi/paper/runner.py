@@ -83,6 +83,8 @@ class Run:
         for experiment in group:
             _checks.known_name("preset", preset, experiment.recipes)
             _checks.known_name("method", method, experiment.recipes[preset])
+        for seed in seeds:
+            _checks.seed("seed", seed)
         recipe = group[0].recipes[preset][method]
         steps = recipe.steps(effort) if num_steps is None else _checks.positive_int("steps", num_steps)
         return cls(
@@ -196,7 +198,7 @@ def _fit(
     method = Method(recipe.estimator, optimizer, UPDATE_PRECISION)
 
     def start(task: AbstractTask, seed: int) -> FitState:
-        family_key, run_key = jax.random.split(jax.random.key(seed))
+        family_key, run_key = jax.random.split(jax.random.key(np.uint32(seed)))
         target = task.target(jax.random.fold_in(family_key, 1), recipe)
         return initial_state(run_key, method, recipe.family(family_key, target.dim), target)
 

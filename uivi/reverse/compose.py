@@ -23,6 +23,12 @@ class Compose(AbstractReverseSampler):
         """Composes `samplers`, first to last."""
         if not samplers:
             raise ValueError("expected at least one reverse sampler, got none")
+        for sampler in samplers:
+            if not isinstance(sampler, AbstractReverseSampler):
+                raise TypeError(
+                    f"expected reverse samplers such as uivi.HMC(), got {type(sampler).__name__} {sampler!r}: "
+                    "make one of uivi.reverse"
+                )
         self.samplers = samplers
 
     def init(self, key: Key, family: SemiImplicit) -> tuple:

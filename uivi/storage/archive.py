@@ -28,7 +28,7 @@ import errno
 import os
 import pathlib
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -59,7 +59,7 @@ def write(path: pathlib.Path, kind: str, header: Mapping[str, Any], arrays: Sequ
 
 
 def read(
-    path: pathlib.Path, kind: str, annotations: Mapping[str, Any]
+    path: pathlib.Path, kind: str, annotations: Mapping[str, Any], optional: Collection[str] = ()
 ) -> tuple[dict[str, Any], list[np.ndarray]]:
     """Returns the header and the arrays of an archive, checked.
 
@@ -67,6 +67,7 @@ def read(
         path: the file.
         kind: kind of the archive, as given to `write`.
         annotations: the keys that its header must have besides the common ones, and their types.
+        optional: those that it may leave out.
 
     Raises:
         FileNotFoundError: if there is no regular file under `path`.
@@ -76,7 +77,7 @@ def read(
         try:
             reader = container.Reader(file, os.fstat(file.fileno()).st_size)
             header = _header(reader, path, kind)
-            fields.check_mapping(header, {**_COMMON, **annotations}, "its header")
+            fields.check_mapping(header, {**_COMMON, **annotations}, "its header", optional)
             return header, reader.arrays(container.specs_from_json(header["arrays"]))
         except ArchiveError:
             raise

@@ -181,6 +181,8 @@ class Reader:
         return content
 
     def _first(self) -> tuple:
+        if self._size < _LOCAL.size:
+            raise ValueError(f"it has {self._size:,} bytes only")
         return _LOCAL.unpack(self._peek(_LOCAL.size))
 
     def _peek(self, length: int) -> bytes:

@@ -9,6 +9,7 @@ Its header has these keys, besides the common ones of `uivi.storage.archive`:
     seconds     time spent in updates
     is_model    whether the posterior belongs to a NumPyro or PyMC model
     check       result of `posterior.check()` as JSON, or null
+    phases      seconds of each phase of the fit; not there if they are unknown
 """
 
 import math
@@ -32,7 +33,9 @@ _ANNOTATIONS = {
     "seconds": float,
     "is_model": bool,
     "check": dict | None,
+    "phases": dict[str, float],
 }
+_OPTIONAL = ("phases",)
 _BROKEN = (Status.NONFINITE, Status.DIVERGED)
 """After such an end, parameters may be NaN or infinite."""
 
@@ -54,6 +57,7 @@ class Stored(NamedTuple):
     seconds: float
     is_model: bool
     check: dict[str, Any] | None
+    phases: dict[str, float]
 
 
 def describe(family: AbstractFamily, example: Any, status: Status) -> Described:
@@ -71,7 +75,7 @@ def describe(family: AbstractFamily, example: Any, status: Status) -> Described:
 def write(path: pathlib.Path, described: Described, **rest: Any) -> None:
     """Writes a posterior file; `rest` has the other keys of the header."""
     header = {**described.header, **rest}
-    fields.check_mapping(header, _ANNOTATIONS, "the posterior")
+    fields.check_mapping(header, _ANNOTATIONS, "the posterior", _OPTIONAL)
     _check_header(header)
     archive.write(path, "posterior", header, described.arrays)
 
@@ -88,7 +92,7 @@ def read(path: pathlib.Path, trust: Iterable[Callable] = ()) -> Stored:
         ArchiveError: for a file that `write` would not have written, or that needs more trust.
     """
     trusted = decoding.by_name(trust)
-    header, arrays = archive.read(path, "posterior", _ANNOTATIONS)
+    header, arrays = archive.read(path, "posterior", _ANNOTATIONS, _OPTIONAL)
     with archive.refusing(path):
         _check_header(header)
         status = Status[header["status"]]
@@ -96,19 +100,21 @@ def read(path: pathlib.Path, trust: Iterable[Callable] = ()) -> Stored:
         trees = decoding.from_json(descriptions, arrays, trusted, finite=status not in _BROKEN)
         _check_family(**trees)
     rest = {name: header[name] for name in ("history", "seconds", "is_model", "check")}
-    return Stored(**trees, status=status, **rest)
+    return Stored(**trees, status=status, phases=header.get("phases", {}), **rest)
 
 
 def _check_header(header: dict[str, Any]) -> None:
     if header["status"] not in Status.__members__:
         raise ValueError(f"expected a status of {', '.join(Status.__members__)}, got {header['status'][:80]!r}")
-    if not (math.isfinite(header["seconds"]) and header["seconds"] >= 0):
-        raise ValueError(f"expected `seconds` to be finite and not negative, got {header['seconds']}")
+    phases = header.get("phases", {})
+    for seconds in (header["seconds"], *phases.values()):
+        if not (math.isfinite(seconds) and seconds >= 0):
+            raise ValueError(f"expected `seconds` to be finite and not negative, got {seconds}")
     if len({len(column) for column in header["history"].values()}) > 1:
         raise ValueError("expected columns of equal length in `history`")
     # They are shown in a terminal, where control characters are commands.
-    if not all(text.isprintable() for text in _texts([header["history"], header["check"]])):
-        raise ValueError("expected printable texts in `history` and `check`")
+    if not all(text.isprintable() for text in _texts([header["history"], header["check"], phases])):
+        raise ValueError("expected printable texts in `history`, `check` and `phases`")
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -4,16 +4,19 @@ Compiled code belongs to the program, not to the function. Two fits of the same 
 data or with other data of the same shapes. A function that now computes something else gets a new program.
 """
 
+import hashlib
+import re
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 import equinox as eqx
 import jax
-from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 from jaxtyping import PyTree
 
 from uivi._types import Latent, Scalar
-from uivi.targets.base import AbstractGlobalTarget, AbstractTarget
+from uivi.targets.base import AbstractGlobalTarget, AbstractSingleSiteTarget, AbstractTarget
 from uivi.targets.density import Density
 from uivi.targets.model import AbstractModelTarget, ModelTarget
 from uivi.trainable import NonTrainable
@@ -109,13 +112,40 @@ def traced_constrain(target: AbstractModelTarget) -> TracedFunction:
     return TracedFunction.create(target.constrain, argument, target.model.source)
 
 
+def digest(target: AbstractSingleSiteTarget) -> str:
+    """Returns a hash of what a target computes, with all its numbers: the same in every process.
+
+    The gradient belongs to it: a derivative rule of the user's own changes the fit, but not the log density.
+    """
+    argument = jax.ShapeDtypeStruct((target.dim,), jax.dtypes.canonicalize_dtype(float))
+    closed = jax.make_jaxpr(jax.value_and_grad(target.log_density))(argument)
+    # The text names functions by their addresses, which differ between processes.
+    found = hashlib.sha256(re.sub(r"0x[0-9a-f]+", "", str(closed.jaxpr)).encode())
+    for value in (*closed.consts, *_inner_constants(closed.jaxpr), *_literals(closed.jaxpr)):
+        array = np.asarray(value)
+        found.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
+    return found.hexdigest()
+
+
+def _literals(jaxpr: Jaxpr) -> Iterator[Any]:
+    """Yields the numbers that are written into a program: its text shortens large arrays."""
+    for equation in jaxpr.eqns:
+        yield from (variable.val for variable in equation.invars if isinstance(variable, Literal))
+        for inner in _programs(equation):
+            yield from _literals(inner.jaxpr if isinstance(inner, ClosedJaxpr) else inner)
+
+
+def _programs(equation: Any) -> Iterator[ClosedJaxpr | Jaxpr]:
+    """Yields the programs that an operation calls."""
+    values = list(equation.params.values())
+    for value in jax.tree.leaves(values, is_leaf=lambda x: isinstance(x, ClosedJaxpr)):
+        if isinstance(value, ClosedJaxpr | Jaxpr):
+            yield value
+
+
 def _inner_constants(jaxpr: Jaxpr) -> Iterator[Any]:
     for equation in jaxpr.eqns:
-        for value in jax.tree.leaves(
-            list(equation.params.values()), is_leaf=lambda x: isinstance(x, ClosedJaxpr)
-        ):
-            if isinstance(value, ClosedJaxpr):
-                yield from value.consts
-                yield from _inner_constants(value.jaxpr)
-            elif isinstance(value, Jaxpr):
-                yield from _inner_constants(value)
+        for inner in _programs(equation):
+            if isinstance(inner, ClosedJaxpr):
+                yield from inner.consts
+            yield from _inner_constants(inner.jaxpr if isinstance(inner, ClosedJaxpr) else inner)

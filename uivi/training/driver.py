@@ -17,11 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from uivi._types import Status
+from uivi.evaluation.history import BOUND
 from uivi.storage.checkpoints import Checkpoints
 from uivi.targets.rows import split_data
 from uivi.training.interrupts import deferred_interrupts
 from uivi.training.monitors import AbstractMonitor
-from uivi.training.progress import AbstractReporter
+from uivi.training.progress import UPDATES, AbstractReporter
 from uivi.training.rounds import Rounds
 from uivi.training.update import (
     ChunkInfo,
@@ -142,10 +143,13 @@ class _Driver:
         run, saved_at = self.run, time.monotonic()
         chunk = _chunk(self.rounds.most, self.monitors)
         is_over = self._is_over()
-        words = ""
+        words, shown = "", None
         while not is_over:
             number = self.rounds.round(run.step + 1)
             effort = self._choose_method()
+            if number != shown:
+                self.reporter.phase(self._phase(number))
+                shown = number
             size = min(chunk - run.step % chunk, self.rounds.ends[number] - run.step)
             row, info, rate = self._update(size)
             seen = self._look(row["step"])
@@ -153,7 +157,7 @@ class _Driver:
             is_over = self._is_over()
             self._check_column(is_over=is_over)
             words = _in_words(seen) or words
-            self.reporter.update(run.step, self.rounds.ends[number], rate, words)
+            self.reporter.update(run.step, self.rounds.most, rate, words)
             failed = _failed(info, size)
             finished = bool(is_over or np.all(failed) or self.stop.is_set())
             if finished:
@@ -165,6 +169,10 @@ class _Driver:
                 saved_at = time.monotonic()
             if finished:
                 return
+
+    def _phase(self, number: int) -> str:
+        most = self.rounds.number
+        return UPDATES if most == 1 else f"round {number + 1} of at most {most}"
 
     def _is_over(self) -> bool:
         history = self.run.history
@@ -305,5 +313,6 @@ def _in_words(seen: dict[str, Any]) -> str:
     for name, value in seen.items():
         if f"{name}_stderr" in seen:
             stderr = seen[f"{name}_stderr"]
+            name = "ELBO" if name == BOUND else name
             return f"{name} {np.median(value):.3f} ± {np.median(stderr):.3f}"
     return ""

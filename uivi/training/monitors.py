@@ -12,7 +12,6 @@ from jaxtyping import Array
 from uivi.evaluation import bounds
 from uivi.evaluation.findings import ENOUGH_ERROR, falls_short, is_close, is_near
 from uivi.evaluation.history import CLOSE, NEAR, SHORT
-from uivi.evaluation.importance import kl_divergence
 from uivi.evaluation.look import BATCH, Look, look
 from uivi.evaluation.verdict import FIRST_OF_MORE, MORE_DRAWS, NUM_DRAWS, compare_weights
 from uivi.training.update import FitState, Method
@@ -68,15 +67,14 @@ class RoundMonitor(AbstractMonitor):
         """Returns the bound, and whether the fit falls short of a good one or is close to the posterior."""
         looks = _looks(method, state)
         found = looks(num_draws=NUM_DRAWS)
-        more = lambda: looks(num_draws=MORE_DRAWS, first=FIRST_OF_MORE).evaluated
-        kl, _ = kl_divergence(found.evaluated.log_p - found.evaluated.log_q_high)
-        gaps, pareto_k = compare_weights(found.evaluated, more, self.quantities, limit=ENOUGH_ERROR)
+        more = lambda: looks(num_draws=MORE_DRAWS, first=FIRST_OF_MORE)
+        gaps, weights = compare_weights(found, more, self.quantities, limit=ENOUGH_ERROR)
         return _bound(found) | {
-            "pareto_k": pareto_k,
-            "kl": kl,
-            SHORT: float(falls_short(pareto_k, gaps)),
-            NEAR: float(is_near(pareto_k, gaps)),
-            CLOSE: float(is_close(pareto_k, kl, gaps, state.family.dim)),
+            "pareto_k": weights.pareto_k,
+            "kl": weights.kl,
+            SHORT: float(falls_short(weights, gaps)),
+            NEAR: float(is_near(weights, gaps)),
+            CLOSE: float(is_close(weights, gaps, state.family.dim)),
         }
 
 

@@ -2,10 +2,18 @@
 
 import abc
 import contextlib
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from uivi.evaluation.check import Check
+
+DONE = "done"
+"""The phase after the last one."""
+UPDATES = "updates"
+"""The phase of the updates of a fit without rounds. The seconds of rounds are counted under this name too."""
+NARROW = 100
+"""Width of a terminal below which the bar is a short one."""
 
 
 class AbstractReporter(abc.ABC):
@@ -13,11 +21,11 @@ class AbstractReporter(abc.ABC):
 
     @abc.abstractmethod
     def phase(self, name: str) -> None:
-        """Reports that something without a known end begins, such as a search or a compilation."""
+        """Reports that a phase begins, such as a search, a compilation or a round of updates."""
 
     @abc.abstractmethod
     def update(self, step: int, total: int, rate: float, bound: str) -> None:
-        """Reports `step` of `total` updates, at `rate` updates per second, with a readable bound."""
+        """Reports `step` of at most `total` updates, at `rate` updates per second, with a readable bound."""
 
 
 class Silent(AbstractReporter):
@@ -32,30 +40,84 @@ class Silent(AbstractReporter):
         del step, total, rate, bound
 
 
+class Lines(AbstractReporter):
+    """One line for each phase, with the seconds so far: for a file or a pipe, where a bar cannot be redrawn."""
+
+    def __init__(self, stream: Any, label: str = "", clock: Callable[[], float] = time.monotonic):
+        """Starts to count the seconds. The stream is a text file."""
+        self._stream, self._label, self._clock = stream, label, clock
+        self._began, self._bound, self._last = clock(), "", ""
+
+    def phase(self, name: str) -> None:
+        """Writes the line, unless the phase goes on."""
+        if name == self._last:
+            return
+        self._last = name
+        words = f"{_titled(self._label, name)}" + (f"  ({self._bound})" if self._bound else "")
+        print(f"{self._clock() - self._began:8.1f} s  {words}", file=self._stream, flush=True)
+
+    def update(self, step: int, total: int, rate: float, bound: str) -> None:
+        """Keeps the bound for the next line."""
+        del step, total, rate
+        self._bound = bound
+
+
 class Bar(AbstractReporter):
     """A Rich progress bar with rate, time and a bound. It moves and counts seconds in every phase."""
 
     def __init__(self, progress: Any, task: Any, label: str):
         """Wraps a running Rich task."""
-        self._progress, self._task, self._label = progress, task, label
+        self._progress, self._task, self._label, self._step = progress, task, label, 0
 
     def phase(self, name: str) -> None:
         """Names the phase. The bar pulses until the first update, and keeps its numbers afterwards."""
-        self._progress.update(self._task, description=name)
+        # A fit may need fewer updates than it could have had: it is done all the same.
+        end = {"total": self._step, "count": f"{self._step:,}"} if name == DONE and self._step else {}
+        self._progress.update(self._task, description=_titled(self._label, name), **end)
 
     def update(self, step: int, total: int, rate: float, bound: str) -> None:
         """Redraws the bar."""
+        self._step = step
         numbers = {"count": f"{step:,}/{total:,}", "rate": f"{rate:,.0f} updates/s", "bound": bound}
-        self._progress.update(self._task, description=self._label, completed=step, total=total, **numbers)
+        self._progress.update(self._task, completed=step, total=total, **numbers)
+
+
+class Timed(AbstractReporter):
+    """Counts the seconds of every phase and passes all reports on.
+
+    Attributes:
+        seconds: the seconds of each phase so far. Their sum is the time since the beginning, up to the last
+            report of a phase. All rounds count as `UPDATES`.
+    """
+
+    def __init__(self, inner: AbstractReporter, began: float, clock: Callable[[], float] = time.monotonic):
+        """Counts from `began`, a reading of the clock."""
+        self._inner, self._clock, self._since = inner, clock, began
+        self._part = ""
+        self.seconds: dict[str, float] = {}
+
+    def phase(self, name: str) -> None:
+        """Ends the phase that went on."""
+        now = self._clock()
+        # What comes before the first phase is short, and belongs to it.
+        if self._part:
+            self.seconds[self._part] = self.seconds.get(self._part, 0.0) + now - self._since
+            self._since = now
+        self._part = UPDATES if name.startswith("round ") else name
+        self._inner.phase(name)
+
+    def update(self, step: int, total: int, rate: float, bound: str) -> None:
+        """Passes the report on."""
+        self._inner.update(step, total, rate, bound)
 
 
 @contextlib.contextmanager
-def reporter(progress: object, *, label: str = "fitting") -> Iterator[AbstractReporter]:
-    """Shows a bar on standard error while the context lasts, or nothing.
+def reporter(progress: object, *, label: str = "") -> Iterator[AbstractReporter]:
+    """Shows a bar on standard error while the context lasts, lines if that is no terminal, or nothing.
 
     Args:
-        progress: whether to show the bar, or a reporter to use in its place.
-        label: what the bar calls the updates.
+        progress: whether to show anything, or a reporter to use in its place.
+        label: what comes before the name of each phase.
     """
     if isinstance(progress, AbstractReporter):
         yield progress
@@ -65,18 +127,26 @@ def reporter(progress: object, *, label: str = "fitting") -> Iterator[AbstractRe
         return
     # Imported here, so that `import uivi` does not wait for it.
     from rich.console import Console
+
+    console = Console(stderr=True)
+    # Rich's own answer depends on FORCE_COLOR, which makes no terminal of a file.
+    if console.is_dumb_terminal or not console.file.isatty():
+        yield Lines(console.file, label)
+        return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+    # A label is the user's text, and may look like Rich's markup.
+    plain = lambda field: TextColumn(f"{{task.{field}}}", markup=False)
     columns = (
-        TextColumn("[bold]{task.description}"),
-        BarColumn(bar_width=24),
-        TextColumn("{task.fields[count]}"),
-        TextColumn("{task.fields[rate]}"),
+        plain("description"),
+        BarColumn(bar_width=8 if console.width < NARROW else 24),
+        plain("fields[count]"),
+        plain("fields[rate]"),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[bound]}"),
+        plain("fields[bound]"),
     )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(f"{label}: compiling", total=None, count="", rate="", bound="")
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task(_titled(label, "starting"), total=None, count="", rate="", bound="")
         yield Bar(bar, task, label)
 
 
@@ -85,6 +155,10 @@ def print_verdict(check: Check) -> None:
     from rich.console import Console
 
     console = Console(stderr=True, highlight=False)
-    console.print(f"[bold]verdict: {check.verdict}[/bold]; posterior.check() has the numbers")
+    console.print(f"[bold]verdict: {check.verdict}[/bold]; print(posterior) has the variables")
     for words in check.advice:
         console.print(f"  - {words}", markup=False)
+
+
+def _titled(label: str, name: str) -> str:
+    return f"{label}: {name}" if label else name

@@ -10,6 +10,9 @@ import optax
 from uivi import _checks
 from uivi.evaluation.history import CLOSE, NEAR, SHORT, History, gain_of_last_round, last
 
+MOST_UPDATES = 10**9
+"""Largest number of updates. Far more than any fit needs, and a step count in 32 bits holds it."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Rounds:
@@ -39,6 +42,13 @@ class Rounds:
         _checks.positive_int("first", self.first)
         _checks.positive_int("number", self.number)
         _checks.positive_int("number_if_near", self.number_if_near)
+        # Powers of two beyond 64 rounds would fill the memory before they can be compared.
+        if self.number > 64 or self.most > MOST_UPDATES:
+            most = f"2^{self.number} times {self.first:,}" if self.number > 64 else f"{self.most:,}"
+            raise ValueError(
+                f"expected at most {MOST_UPDATES:,} updates, got {most}: give a smaller `num_steps` (a fit "
+                "rarely needs more than 100,000)"
+            )
 
     @classmethod
     def of(cls, num_steps: "int | Rounds") -> "Rounds":

@@ -1,16 +1,24 @@
 """The start of a fit, with the log density checked on the way to it."""
 
+import warnings
+
+import jax
 import numpy as np
 
 from uivi import presets
 from uivi._types import Key
-from uivi.fitting.prechecks import NUM_TRIES, check_gradients, check_numbers
+from uivi.evaluation.findings import COARSE_NATS
+from uivi.evaluation.precision import step_of
+from uivi.fitting.prechecks import ADVICE, NUM_TRIES, check_gradients, check_numbers
 from uivi.fitting.problem import NUM_POINTS, Problem
 from uivi.fitting.starts.search import Start, find_start, recentred
 from uivi.targets.base import AbstractGlobalTarget, AbstractSingleSiteTarget, AbstractTarget
 from uivi.targets.model import AbstractModelTarget
 from uivi.targets.probe import Probe, finite_points, generator
 
+JITTER = 0.1
+"""Half width of the cube around a given point in which others are looked at, relative to its coordinates if
+these are larger than one."""
 MANY_POINTS, FEW_POINTS = 64, 4
 """Points in one call of the probe; few where a call goes through all rows of a large data set."""
 
@@ -33,6 +41,9 @@ def checked_start(key: Key, problem: Problem, target: AbstractTarget) -> Start:
         assert isinstance(problem.target, AbstractModelTarget)
         points = finite_points(key, problem.target.model, probe, NUM_POINTS)
     gradients = check_numbers(target.log_density, probe, points)
+    if len(points) == 1 and not gradients.all():
+        points = np.concatenate([points, _around(key, probe, points[0])])
+    _warn_if_coarse(probe, points)
     search = lambda probe: find_start(key, probe, points, full_up_to=presets.FULL_COVARIANCE_UP_TO)
     if problem.rough is not None:
         check_gradients(problem.target, gradients)
@@ -40,5 +51,28 @@ def checked_start(key: Key, problem: Problem, target: AbstractTarget) -> Start:
     start = search(probe)
     # The first q is close to this Gaussian: its draws are where the updates begin.
     noise = generator(key).standard_normal((NUM_TRIES, target.dim))
-    check_gradients(problem.target, check_numbers(target.log_density, probe, start.from_normal(noise)))
+    advice = (
+        problem.target.model.why_not_finite() if isinstance(problem.target, AbstractModelTarget) else ADVICE
+    )
+    found = check_numbers(target.log_density, probe, start.from_normal(noise), advice=advice)
+    check_gradients(problem.target, found)
     return start
+
+
+def _warn_if_coarse(probe: Probe, points: np.ndarray) -> None:
+    """Warns if log p is so large that floating point has no digits left for its differences."""
+    dtype = jax.dtypes.canonicalize_dtype(np.float64)
+    if (step := step_of(probe(points)[0].astype(dtype))) >= COARSE_NATS:
+        warnings.warn(
+            f"floating point resolves the log density to {step:.2g} nats only: leave constants out of it, or "
+            "compute in double precision (JAX_ENABLE_X64=1)",
+            stacklevel=4,
+        )
+
+
+def _around(key: Key, probe: Probe, point: np.ndarray) -> np.ndarray:
+    """Returns points near one with a derivative of zero, as at a mode or a saddle: no path leads off it."""
+    noise = generator(key).uniform(-JITTER, JITTER, (NUM_POINTS - 1, len(point)))
+    points = point + noise * np.maximum(1.0, np.abs(point))
+    values, gradients = probe(points)
+    return points[np.isfinite(values) & np.all(np.isfinite(gradients), 1)]

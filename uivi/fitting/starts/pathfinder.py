@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from uivi.evaluation.coverage import Region
 from uivi.targets.probe import Probe
 
 MAX_ITERATIONS = 100
@@ -31,6 +32,7 @@ class Gaussian(NamedTuple):
         basis: Q.
         factor: L.
         elbo: estimate of its ELBO.
+        log_weights: log of p over its density, at draws inside its ellipsoid; minus infinity at others.
     """
 
     mean: np.ndarray
@@ -38,6 +40,7 @@ class Gaussian(NamedTuple):
     basis: np.ndarray
     factor: np.ndarray
     elbo: float = -np.inf
+    log_weights: np.ndarray = np.zeros(0)
 
     def from_normal(self, noise: np.ndarray) -> np.ndarray:
         """Maps standard normal vectors, shape (S, D), to draws."""
@@ -45,10 +48,24 @@ class Gaussian(NamedTuple):
         changed = noise + (inside @ (self.factor.T - np.eye(len(self.factor)))) @ self.basis.T
         return self.mean + np.sqrt(self.diagonal) * changed
 
+    def distance(self, points: np.ndarray) -> np.ndarray:
+        """Returns the distances of points, shape (S, D), from the mean in standard deviations, shape (S,)."""
+        scaled = (points - self.mean) / np.sqrt(self.diagonal)
+        inside = scaled @ self.basis
+        changed = np.linalg.solve(self.factor, inside.T).T - inside
+        return np.linalg.norm(scaled + changed @ self.basis.T, axis=1)
+
     def entropy(self) -> float:
         """Returns the entropy in nats."""
         volume = 0.5 * np.sum(np.log(self.diagonal)) + np.sum(np.log(np.diag(self.factor)))
         return float(volume + 0.5 * len(self.mean) * np.log(2 * np.pi * np.e))
+
+    def region(self) -> Region:
+        """Returns its ellipsoid, with the mass of the posterior in it."""
+        log_mass = np.logaddexp.reduce(self.log_weights) - np.log(len(self.log_weights))
+        relative = np.exp(self.log_weights - log_mass)
+        stderr = np.std(relative) / np.sqrt(len(relative) - 1)
+        return Region(self.mean, self.distance, _radius(len(self.mean)), float(log_mass), float(stderr))
 
     def covariance(self) -> np.ndarray:
         """Returns C."""
@@ -85,9 +102,20 @@ def _ranked(
     # The same noise for all, so that their differences are less noisy.
     noise = rng.standard_normal((num_draws, len(gaussians[0].mean)))
     values, _ = probe(np.concatenate([gaussian.from_normal(noise) for gaussian in gaussians]))
-    means = np.mean(values.reshape(len(gaussians), num_draws), 1)
-    rated = [g._replace(elbo=float(mean) + g.entropy()) for g, mean in zip(gaussians, means, strict=True)]
+    squares = np.sum(noise**2, 1)
+    is_inside = squares <= _radius(noise.shape[1]) ** 2
+    rated = []
+    for gaussian, log_p in zip(gaussians, values.reshape(len(gaussians), num_draws), strict=True):
+        entropy = gaussian.entropy()
+        log_weights = log_p + entropy + 0.5 * (squares - noise.shape[1])
+        elbo = float(np.mean(log_p)) + entropy
+        rated.append(gaussian._replace(elbo=elbo, log_weights=np.where(is_inside, log_weights, -np.inf)))
     return sorted((g for g in rated if np.isfinite(g.elbo)), key=lambda g: -g.elbo)
+
+
+def _radius(dim: int) -> float:
+    """Returns the radius of a ball with almost all of a standard normal vector."""
+    return float(np.sqrt(dim + 3 * np.sqrt(2 * dim)))
 
 
 @dataclasses.dataclass

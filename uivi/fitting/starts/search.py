@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from uivi._types import Key
+from uivi.evaluation.coverage import Region
 from uivi.families.conditionals.affine import Frame
 from uivi.fitting.starts.newton import LARGEST, laplace
 from uivi.fitting.starts.pathfinder import Gaussian, best_gaussians
@@ -27,12 +28,14 @@ class Start(NamedTuple):
         factor: F with F Fᵀ its covariance, or its standard deviations.
         elbo: its ELBO in nats, from 192 draws; -inf if the search failed, NaN if unknown.
         name: name of the search that found it.
+        regions: where the paths of the search have ended.
     """
 
     loc: Float[Array, "D"] | Float[np.ndarray, "D"]
     factor: Float[Array, "D D"] | Float[Array, "D"] | Float[np.ndarray, "D D"] | Float[np.ndarray, "D"]
     elbo: float = math.nan
     name: str = "given"
+    regions: tuple[Region, ...] = ()
 
     def frame(self) -> Frame:
         """Returns location and scale for `uivi.families.Standardised`, in JAX's precision."""
@@ -60,13 +63,15 @@ def find_start(key: Key, probe: Probe, points: Float[np.ndarray, "K D"], *, full
     rng, dim = generator(key), points.shape[1]
     is_full = dim <= full_up_to
     candidates = [Start(points[0], np.eye(dim) if is_full else np.ones(dim), name="origin")]
-    if gaussians := best_gaussians(rng, probe, points):
+    gaussians = best_gaussians(rng, probe, points)
+    if gaussians:
         candidates.append(_mixture(gaussians, is_full=is_full))
     if is_full and (found := laplace(probe, np.asarray(candidates[-1].loc))) is not None:
         candidates.append(Start(*found, name="laplace"))
     noise = rng.standard_normal((NUM_ELBO, dim))
     rated = [start._replace(elbo=_elbo(probe, start, noise)) for start in candidates]
-    return max(rated, key=lambda start: start.elbo)
+    best = max(rated, key=lambda start: start.elbo)
+    return best._replace(regions=tuple(gaussian.region() for gaussian in gaussians))
 
 
 def recentred(start: Start, probe: Probe) -> Start:
@@ -83,7 +88,8 @@ def recentred(start: Start, probe: Probe) -> Start:
         if not new_values[0] > values[0]:
             break
         loc, values = loc + step, new_values
-    return start._replace(loc=loc, elbo=math.nan)
+    # The regions belong to the part of the data.
+    return start._replace(loc=loc, elbo=math.nan, regions=())
 
 
 def _mixture(gaussians: list[Gaussian], *, is_full: bool) -> Start:

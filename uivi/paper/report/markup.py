@@ -2,23 +2,34 @@
 
 import base64
 import html
+import struct
 from collections.abc import Iterable
 
 from uivi.paper.report.columns import Column
 from uivi.paper.results import Result
 
 STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 80rem; margin: 2rem auto; padding: 0 1rem }
-h1 { font-size: 1.6rem } h2 { font-size: 1.3rem; margin-top: 2.6rem; border-bottom: 1px solid #bbb }
+:root { color-scheme: light dark; --line: #ccc; --soft: #f2f4f6; --ok: #1a7f37; --no: #b2182b;
+  --flag: #ffe2df; --flagged: #8c1515; --warn: #fff4d6 }
+@media (prefers-color-scheme: dark) { :root { --line: #444; --soft: #23272e; --ok: #4ac26b; --no: #ff8182;
+  --flag: #4c1d1b; --flagged: #ffc1ba; --warn: #3b2f0b } body { background: #14171c; color: #e3e6ea } }
+* { box-sizing: border-box }
+body { overflow-wrap: anywhere; font: 15px/1.5 system-ui, sans-serif; max-width: 80rem; margin: 2rem auto;
+  padding: 0 1rem }
+h1 { font-size: 1.6rem } h2 { font-size: 1.3rem; margin-top: 2.6rem; border-bottom: 1px solid var(--line) }
 h3 { font-size: 1.05rem; margin-top: 1.8rem } p, li { max-width: 62rem }
-.scroll { overflow-x: auto } table { border-collapse: collapse; font-size: 13px; white-space: nowrap }
-th, td { padding: .3rem .6rem; border-bottom: 1px solid #ddd; text-align: right }
+.scroll { overflow-x: auto }
+table { overflow-wrap: normal; border-collapse: collapse; font-size: 13px; white-space: nowrap }
+th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--line); text-align: right }
 th { white-space: normal; vertical-align: bottom; max-width: 9rem }
-th:nth-child(-n+3), td:nth-child(-n+3) { text-align: left } tr:hover td { background: #f6f8fa }
-img { max-width: 100%; height: auto } code, pre { background: #f2f2f2; font-size: 12px }
+th:nth-child(-n+3), td:nth-child(-n+3) { text-align: left } tr:hover td { background: var(--soft) }
+/* A figure has its own white sheet, so that its colours hold in the dark; a narrow screen scrolls it. */
+img { width: auto; max-width: 100%; min-width: min(36rem, var(--natural)); height: auto; background: white;
+  border-radius: 4px } code, pre { background: var(--soft); font-size: 12px }
 pre { overflow-x: auto }
-.ok { color: #1a7f37 } .no { color: #b2182b } td.flag { background: #ffe2df; color: #8c1515; font-weight: 600 }
-.warning { background: #fff4d6; border-left: 4px solid #d9a400; padding: .4rem .8rem }
+.ok { color: var(--ok) } .no { color: var(--no) }
+td.flag { background: var(--flag); color: var(--flagged); font-weight: 600 }
+.warning { background: var(--warn); border-left: 4px solid #d9a400; padding: .4rem .8rem }
 """
 
 
@@ -44,7 +55,10 @@ def bullets(items: Iterable[str]) -> str:
 
 def image(png: bytes, alt: str) -> str:
     """Returns an image with its data inline, so that the page needs no other file."""
-    return f"<img alt='{html.escape(alt)}' src='data:image/png;base64,{base64.b64encode(png).decode()}'>"
+    width = struct.unpack(">I", png[16:20])[0]  # where the header of a PNG file has it
+    size = f"style='--natural: {width}px'"
+    source = f"src='data:image/png;base64,{base64.b64encode(png).decode()}'"
+    return f"<div class='scroll'><img alt='{html.escape(alt)}' {size} {source}></div>"
 
 
 def folded(summary: str, text: str) -> str:

@@ -10,24 +10,34 @@ from uivi.paper.report.sections import by_section
 from uivi.paper.results import Result, distinct, run_name
 from uivi.storage import archive
 
+ABOUT = markup.note(
+    "All methods fit a distribution q(z) to a posterior, by raising a lower bound of the evidence (the ELBO). "
+    "“explicit” is the usual choice, a Gaussian whose density is known. “sivi” and “uivi” mix Gaussians "
+    "through a neural network, so q(z) can take other shapes, but its density is unknown. SIVI (semi-implicit) "
+    "raises an approximate bound. UIVI (unbiased implicit), the subject of the paper, estimates the gradient "
+    "of the ELBO itself, by sampling which mixture component gave each draw. Larger bounds are better."
+)
+
 
 def write_page(directory: pathlib.Path) -> pathlib.Path:
     """Writes `report.html` into `directory` from the results below it, and returns its path."""
     directory = pathlib.Path(directory)
-    results = load_results(directory)
+    results, faults = load_results(directory)
     path = directory / "report.html"
-    archive.write_bytes(path, _page(results).encode())
+    archive.write_bytes(path, _page(results, faults).encode())
     return path
 
 
-def _page(results: list[Result]) -> str:
+def _page(results: list[Result], faults: list[str]) -> str:
     sections = by_section(results)
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
         "<meta name='viewport' content='width=device-width, initial-scale=1'>",
         f"<title>uivi: results</title><style>{markup.STYLE}</style></head><body>",
         "<h1>Unbiased implicit variational inference: results</h1>",
+        ABOUT,
         protocol_warning(results),
+        *map(markup.warning, faults),
     ]
     for section, members in sections:
         parts += [f"<h2>{section.title}</h2>", section.body(members)]

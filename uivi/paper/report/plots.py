@@ -83,7 +83,7 @@ def curves_figure(grid: Sequence[Sequence[Panel]], height: float = 3.0) -> bytes
     axes = figure.subplots(rows, columns, squeeze=False)
     for axis, panel in zip(axes.flat, (panel for row in grid for panel in row), strict=True):
         _draw(axis, panel, styles)
-    handles = [Line2D([], [], label=name, **style) for name, style in styles.items()]
+    handles = [Line2D([], [], label=plain(name), **style) for name, style in styles.items()]
     handles += [Line2D([], [], label=k.meaning, color=GREY, linewidth=k.width, alpha=k.alpha) for k in lines]
     legend_below(figure, handles, per_row)
     return png(figure)
@@ -116,10 +116,15 @@ def settled_limits(curves: Sequence[np.ndarray], share: float = SETTLED) -> tupl
 
 def dress(axis: Any, title: str, across: str, up: str) -> None:
     """Sets title and labels in the sizes that all figures use."""
-    axis.set_title("\n".join(textwrap.fill(line, 44) for line in title.splitlines()), fontsize=10)
-    axis.set_xlabel(across, fontsize=9)
-    axis.set_ylabel(up, fontsize=9)
+    axis.set_title("\n".join(textwrap.fill(line, 44) for line in plain(title).splitlines()), fontsize=10)
+    axis.set_xlabel(plain(across), fontsize=9)
+    axis.set_ylabel(plain(up), fontsize=9)
     axis.tick_params(labelsize=8)
+
+
+def plain(text: str) -> str:
+    """Returns a text that Matplotlib shows as it is: a name is not mathematical markup, even with dollars."""
+    return text.replace("\\$", "$").replace("$", "\\$")
 
 
 def with_commas(axis: Any) -> None:

@@ -33,5 +33,5 @@ def _table(section: Section, results: list[Result]) -> Table:
         made.add_column(Text(column.header), min_width=width, max_width=width)
     for result in results:
         flags = (("bold red" if column.flagged(result) else "", column.cell(result)) for column in columns)
-        made.add_row(run_name(result), *(Text(cell, style) for style, cell in flags))
+        made.add_row(Text(run_name(result)), *(Text(cell, style) for style, cell in flags))
     return made

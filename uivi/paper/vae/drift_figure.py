@@ -115,4 +115,4 @@ def _handles(sizes: list[int], *, references: bool) -> list[Line2D]:
 
 
 def _handle(text: str, **look: Any) -> Line2D:
-    return Line2D([], [], label=text, **look)
+    return Line2D([], [], label=plots.plain(text), **look)

@@ -22,7 +22,7 @@ def images_figure(result: Result) -> bytes:
     axis.set_yticks(middles, labels=("image", "mean"), fontsize=8)
     axis.set_xticks([])
     axis.tick_params(length=0)
-    axis.set_title(f"{result['title']}, {label(result)}", fontsize=10)
+    axis.set_title(plots.plain(f"{result['title']}, {label(result)}"), fontsize=10)
     return plots.png(figure)
 
 

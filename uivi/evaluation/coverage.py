@@ -1,0 +1,85 @@
+"""Whether q covers the regions that the search for a start has met.
+
+Importance weights cannot see a mode that q never visits. The paths of the search begin at several points and
+may end in it. Each leaves a Gaussian there, with an estimate of the posterior's mass under it.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+LEAST_SHARE = 0.01
+"""Share of the posterior from which a region counts."""
+NUM_STDERRS = 3.0
+"""Standard errors by which the shares of p and q must differ."""
+
+
+class Region(NamedTuple):
+    """The ellipsoid of a Gaussian in which a path has ended.
+
+    Attributes:
+        mean: the centre.
+        distance: maps points, shape (S, D), to their distances from the centre in standard deviations, (S,).
+        radius: radius of the ellipsoid in standard deviations.
+        log_mass: log of the integral of the unnormalised posterior over the ellipsoid.
+        log_mass_stderr: its standard error.
+    """
+
+    mean: Float[np.ndarray, "D"]
+    distance: Callable[[Float[np.ndarray, "S D"]], Float[np.ndarray, "S"]]
+    radius: float
+    log_mass: float
+    log_mass_stderr: float
+
+
+class Coverage(NamedTuple):
+    """What the search for a start has met, and what q misses of it.
+
+    Attributes:
+        num_paths: number of paths.
+        num_regions: number of separate regions with at least a hundredth of the posterior each.
+        distance: largest distance between two of them, in standard deviations of the nearer one; 0 for a single
+            region.
+        missed: share of the posterior in the largest region where q has less than half of it; 0 if none.
+    """
+
+    num_paths: int
+    num_regions: int
+    distance: float
+    missed: float
+
+
+def coverage(regions: Sequence[Region], z: Float[np.ndarray, "S D"], log_mass: float) -> Coverage:
+    """Compares the posterior's share of every region with that of q.
+
+    Args:
+        regions: where the paths have ended.
+        z: draws of q.
+        log_mass: log of the posterior's mass where q is, from importance weights.
+    """
+    draws, kept, missed = z.astype(np.float64), [], 0.0
+    for region in sorted(regions, key=lambda region: -region.log_mass):
+        count = int(np.sum(region.distance(draws) <= region.radius))
+        own = count / len(draws)
+        # Where q is not, the region's mass comes on top of what the weights of q have found.
+        odds = math.exp(min(region.log_mass - log_mass, 700.0)) / max(1 - own, 1 / len(draws))
+        share = odds / (1 + odds)
+        if not share > LEAST_SHARE:
+            continue
+        if all(_between(region, other) > region.radius for other in kept):
+            kept.append(region)
+        least = share - NUM_STDERRS * share * (1 - share) * region.log_mass_stderr
+        most = own + NUM_STDERRS * math.sqrt(count + 1) / len(draws)
+        if least > LEAST_SHARE and most < 0.5 * least:
+            missed = max(missed, share)
+    distances = [_between(one, other) for one in kept for other in kept if one is not other]
+    return Coverage(len(regions), len(kept), max(distances, default=0.0), missed)
+
+
+def _between(one: Region, other: Region) -> float:
+    """Returns the distance of two centres, in the larger standard deviations of the two."""
+    to_other, to_one = one.distance(other.mean[None])[0], other.distance(one.mean[None])[0]
+    return float(min(to_other, to_one))
