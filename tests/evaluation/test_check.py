@@ -6,12 +6,14 @@ import json
 import pytest
 
 from tests.evaluation.examples import GOOD
-from uivi.evaluation import Check, MomentGaps, Verdict
+from uivi.evaluation import Check, Coverage, MomentGaps, Precision, Verdict
 
 FULL = dataclasses.replace(
     GOOD,
     verdict=Verdict.BAD,
     gaps=MomentGaps(0.1, 0.2, 0.03, 0.04, 5),
+    precision=Precision(1e-6, 1e6),
+    coverage=Coverage(4, 2, 9.6, 0.3),
     advice=("first", "second"),
 )
 TEXT = """\
@@ -23,10 +25,12 @@ TEXT = """\
   reverse jump       0.800  1 = as far as independent draws of q(ε)
   reverse dependence  0.020  of ε′ on ε given z; 0 is best
   reverse recovered  0.980  share of the gradient of I(z;ε); 1 is best
-  k-hat            0.30 (log q from above), 0.40 (log q from below)
+  k-hat            0.30 ± 0.05 (from 2048 draws)
+  weights          effective sample size 80 %, KL(q‖p) 0.020 nats
   non-finite       3 proposals rejected, 2 updates skipped
   mean off by      0.100 ± 0.030 sd (largest error of a mean, by importance weights)
   sd off by        0.200 ± 0.040 (largest relative error of an sd)
+  search           4 paths ended in 2 regions up to 10 sds apart
   advice           first
   advice           second"""
 
@@ -62,12 +66,10 @@ def test_json_round_trip(check):
 def test_json_keys():
     """Files on disk have these keys."""
     assert list(GOOD.to_json()) == [
-        "status", "lower", "upper", "mixing", "pareto_k_lower", "pareto_k_upper", "nonfinite", "skipped",
-        "gaps", "verdict", "advice",
+        "status", "dim", "lower", "upper", "mixing", "weights", "nonfinite", "skipped", "gaps", "precision",
+        "coverage", "verdict", "advice",
     ]  # fmt: skip
 
 
-def test_files_without_gaps_can_be_read():
-    value = GOOD.to_json()
-    del value["gaps"]
-    assert str(Check.from_json(value)) == str(GOOD)
+def test_k_hat_is_one_number():
+    assert GOOD.pareto_k == GOOD.weights.pareto_k

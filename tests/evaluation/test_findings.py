@@ -7,7 +7,7 @@ import pytest
 
 from tests.evaluation.examples import GOOD
 from uivi._types import Status
-from uivi.evaluation import MomentGaps, Verdict
+from uivi.evaluation import Coverage, MomentGaps, Precision, Verdict
 from uivi.evaluation.findings import is_close, is_doubtful, is_near, with_verdict
 
 
@@ -26,14 +26,30 @@ FOUND = {
     "too wide": (changed("lower", mean=-3.2), r"the ELBO is only known to 2.00 nats"),
     "skipped": (dataclasses.replace(GOOD, skipped=50.0), "50 of 0 updates had a gradient that was not finite"),
     "no bound": (changed("lower", mean=math.nan), "the ELBO is only known to nan nats"),
-    "heavy tails": (dataclasses.replace(GOOD, pareto_k_lower=0.9), "k-hat 0.90 is above 0.7"),
+    "heavy tails": (changed("weights", pareto_k=0.9), "k-hat 0.90 ± 0.05 is above 0.7"),
     "mean off": (dataclasses.replace(GOOD, gaps=MomentGaps(0.3, 0.0, 0.05, 0.0, 9)), "mean of q is off by 0.3"),
     "sd off": (dataclasses.replace(GOOD, gaps=MomentGaps(0.0, 0.15, 0.05, 0.02, 9)), "of q is off by 15 %"),
-    "no k-hat": (dataclasses.replace(GOOD, pareto_k_lower=math.inf), "k-hat inf is above 0.7"),
+    "unknown k-hat": (changed("weights", pareto_k=math.nan), "k-hat nan ± 0.05 is above 0.7"),
+    "one draw has all": (changed("weights", ess=1 / 2048), "1 of 2048 draws have all the importance weight"),
+    "unknown size": (changed("weights", ess=math.nan), "draws have all the importance weight"),
+    "outside the support": (changed("weights", finite=0.5), "at 50 % of q's draws the log density is not finite"),
+    "far": (changed("weights", kl=0.6), "the ELBO is 0.60 nats below the log evidence"),
+    "too far": (changed("weights", kl=1.6), "the ELBO is 1.60 nats below the log evidence"),
+    "unknown gaps": (
+        dataclasses.replace(GOOD, gaps=MomentGaps(*[math.nan] * 4, 9)), "a mean of q is off by nan"
+    ),
+    "rough": (dataclasses.replace(GOOD, gaps=MomentGaps(0.2, 0.0, 0.2, 0.0, 9)), "only known to ± 0.20"),
+    "coarse": (dataclasses.replace(GOOD, precision=Precision(0.25, 1e6)), "resolves it to 0.25 nats only"),
+    "coarser": (dataclasses.replace(GOOD, precision=Precision(2.0, 1e6)), "resolves it to 2 nats only"),
+    "few digits": (dataclasses.replace(GOOD, precision=Precision(1e-6, 9.0)), "spans 9 steps of floating point"),
+    "another mode": (
+        dataclasses.replace(GOOD, coverage=Coverage(4, 2, 12.0, 0.32)), "met another mode that q misses, with 32 %"
+    ),
+    "no k-hat": (changed("weights", pareto_k=math.inf), "k-hat inf ± 0.05 is above 0.7"),
 }  # fmt: skip
 
 
-MILD = {"dependent", "wide", "skipped"}
+MILD = {"dependent", "wide", "skipped", "far", "rough", "coarse"}
 
 
 def test_a_good_fit_gets_no_advice():
@@ -54,7 +70,7 @@ def test_each_finding_gives_its_advice(name):
 
 
 def test_the_verdict_is_the_worst_of_several_findings():
-    mild_and_bad = dataclasses.replace(GOOD, skipped=50.0, pareto_k_lower=0.9)
+    mild_and_bad = dataclasses.replace(changed("weights", pareto_k=0.9), skipped=50.0)
     result = with_verdict(mild_and_bad, {})
     assert len(result.advice) == 2
     assert result.verdict is Verdict.BAD
@@ -95,24 +111,40 @@ def test_moments_are_in_doubt_unless_their_error_is_small_or_clearly_large(gap, 
     assert is_doubtful(0.2, MomentGaps(0.0, gap, 0.01, stderr, 2)) == doubtful
 
 
+def weights(pareto_k=0.3, kl=0.02):
+    """Returns those of GOOD with other numbers."""
+    return GOOD.weights._replace(pareto_k=pareto_k, kl=kl)
+
+
+def test_a_larger_z_may_be_further_from_the_posterior():
+    """KL adds up over dimensions: a hundred times more of them may have more than twice the nats."""
+    far = changed("weights", kl=0.6)
+    assert with_verdict(dataclasses.replace(far, dim=1_000), {}).verdict is Verdict.GOOD
+    assert with_verdict(dataclasses.replace(far, dim=100), {}).verdict is Verdict.CARE
+
+
+def test_a_mode_that_q_covers_is_no_finding():
+    assert with_verdict(dataclasses.replace(GOOD, coverage=Coverage(4, 2, 12.0, 0.0)), {}).advice == ()
+
+
 def test_a_fit_is_near_a_good_one_if_its_errors_are_small_and_its_weights_reliable():
     gaps = MomentGaps(0.02, 0.08, 0.01, 0.01, 2)
-    assert is_near(0.6, gaps)
-    assert not is_near(0.8, gaps)
-    assert not is_near(math.nan, gaps)
-    assert not is_near(0.6, gaps._replace(sd=0.12))
-    assert not is_near(0.6, gaps._replace(sd=math.nan))
+    assert is_near(weights(0.6), gaps)
+    assert not is_near(weights(0.8), gaps)
+    assert not is_near(weights(math.nan), gaps)
+    assert not is_near(weights(0.6), gaps._replace(sd=0.12))
+    assert not is_near(weights(0.6), gaps._replace(sd=math.nan))
 
 
 def test_a_fit_is_close_only_if_every_number_says_so():
     gaps = MomentGaps(0.01, 0.02, 0.01, 0.01, 2)
-    assert is_close(0.55, 0.01, gaps, 2)
-    assert not is_close(0.65, 0.01, gaps, 2)
-    assert not is_close(0.55, 0.06, gaps, 2)
-    assert is_close(0.55, 0.06, gaps, 200)
+    assert is_close(weights(0.55, 0.01), gaps, 2)
+    assert not is_close(weights(0.65, 0.01), gaps, 2)
+    assert not is_close(weights(0.55, 0.06), gaps, 2)
+    assert is_close(weights(0.55, 0.06), gaps, 200)
     for name in ("mean", "sd", "mean_stderr", "sd_stderr"):
         for value in (0.05, math.nan):
-            assert not is_close(0.55, 0.01, gaps._replace(**{name: value}), 2)
+            assert not is_close(weights(0.55, 0.01), gaps._replace(**{name: value}), 2)
 
 
 @pytest.mark.parametrize(

@@ -121,3 +121,50 @@ def test_the_kl_divergence_of_two_gaussians():
     assert abs(kl - shift**2 / 2) < 4 * stderr
     assert not abs(kl - shift**2) < 4 * stderr, "the control: twice the divergence"
     assert importance.kl_divergence(np.array([0.0, np.nan]))[0] == np.inf
+
+
+@pytest.mark.parametrize("spread", [1e3, 1e5, 1e8])
+def test_weights_beyond_the_range_of_floating_point_have_an_infinite_k(spread):
+    """All but one are zero. The fit of such a tail is its prior, a small k-hat."""
+    log_weights = spread * np.random.default_rng(3).standard_normal(2_000)
+    assert importance.pareto_k(log_weights) == np.inf
+    found = importance.summarise(log_weights)
+    assert found.ess * 2_000 == pytest.approx(1)
+    assert not importance.pareto_k(log_weights / spread) > importance.RELIABLE_K, "the control"
+
+
+def test_weights_of_a_wide_spread_have_a_large_k():
+    log_weights = 100 * np.random.default_rng(3).standard_normal(2_000)
+    assert 2 < importance.pareto_k(log_weights) < np.inf
+
+
+def test_the_effective_size():
+    assert importance.effective_size(np.zeros(50)) == pytest.approx(50)
+    assert importance.effective_size(np.array([0.0, 0.0, -1e9, -np.inf])) == pytest.approx(2)
+    for bad in (np.nan, np.inf):
+        assert importance.effective_size(np.array([0.0, bad])) == 0
+
+
+def test_the_standard_error_of_k_hat():
+    """It is the spread of k-hat over independent sets of weights, within a third."""
+    log_weights = 1.5 * np.random.default_rng(4).standard_normal((200, 2_000))
+    found = [importance.summarise(each) for each in log_weights]
+    spread = np.std([weights.pareto_k for weights in found])
+    assert spread / np.mean([weights.pareto_k_stderr for weights in found]) == pytest.approx(1, abs=0.35)
+
+
+def test_moment_gaps_at_draws_of_another_distribution(getkey):
+    """Draws of r, with log p/r and log q/r, show the gaps between p = N(0.3, 1) and q = N(0, 0.8²)."""
+    log_prob = scipy.stats.norm.logpdf
+    found = []
+    for key in jax.random.split(getkey(), 40):
+        z = 1.5 * np.asarray(jax.random.normal(key, (4_000, 1)), np.float64)
+        log_r = log_prob(z[:, 0], 0, 1.5)
+        found.append(
+            importance.moment_gaps(z, log_prob(z[:, 0], 0.3) - log_r, log_prob(z[:, 0], 0, 0.8) - log_r)
+        )
+    mean, sd, mean_stderr, sd_stderr, _ = np.array(found).T
+    assert_mean(mean, 0.3, max_stderr=0.01)
+    assert_mean(sd, 0.2, max_stderr=0.01)
+    assert 0.7 < np.std(mean) / np.mean(mean_stderr) < 1.4
+    assert 0.7 < np.std(sd) / np.mean(sd_stderr) < 1.4

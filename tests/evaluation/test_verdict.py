@@ -42,7 +42,7 @@ def test_a_perfect_fit(exact):
     assert exact.upper.mean - exact.lower.mean < 0.1
     assert exact.mixing.recovered == pytest.approx(1, abs=0.15)
     assert exact.mixing.dependence == pytest.approx(0, abs=0.1)
-    assert exact.pareto_k_lower < RELIABLE_K
+    assert exact.pareto_k < RELIABLE_K
     assert exact.advice == ()
 
 
@@ -56,11 +56,11 @@ def test_k_hat_sees_a_q_that_is_too_narrow_and_not_one_that_is_too_wide():
     target = Density(lambda z: -0.5 * jnp.sum(z**2), 2)
     families = (uivi.families.ExplicitGaussian.create(2, scale) for scale in (0.4, 1.6))
     narrow, wide = (judge(uivi.estimators.Explicit(), family, target) for family in families)
-    assert narrow.pareto_k_lower > RELIABLE_K
+    assert narrow.pareto_k > RELIABLE_K
     assert any("k-hat" in advice for advice in narrow.advice)
-    assert wide.pareto_k_lower < 0.5
-    (advice,) = wide.advice
-    assert "a standard deviation of q is off by" in advice
+    assert wide.pareto_k < 0.5
+    assert any("a standard deviation of q is off by" in advice for advice in wide.advice)
+    assert not any("k-hat" in advice for advice in wide.advice)
     assert narrow.mixing is None
 
 
@@ -87,7 +87,7 @@ def test_a_gap_is_looked_at_again_unless_it_is_small_or_clearly_large(gap, stder
     """Chance can make a gap of any size."""
     seen = []
 
-    def gaps(values, log_weights):
+    def gaps(values, log_weights, own):
         seen.append(len(values))
         return MomentGaps(gap, 0.0, stderr, 0.01, 2)
 

@@ -233,9 +233,8 @@ CHECK = uivi.evaluation.Check
 def judged():
     """The JSON of a check."""
     value = uivi.evaluation.BoundValue("ELBO", "lower", -1.0, 0.1, 10)
-    return CHECK(
-        uivi.Status.DONE, value, value._replace(side="upper"), None, 0.1, float("-inf"), 0.0, 0.0
-    ).to_json()
+    weights = uivi.evaluation.Weights(0.1, 0.05, 0.8, float("inf"), 1.0, 2048)
+    return CHECK(uivi.Status.DONE, 2, value, value._replace(side="upper"), None, weights, 0.0, 0.0).to_json()
 
 
 def test_a_check_comes_back(judged, tmp_path):
@@ -250,7 +249,10 @@ def test_a_check_comes_back(judged, tmp_path):
         {"verdict": 7},
         {"advice": [1]},
         {"advice": ["\x1b]0;title\x07"]},
-        {"pareto_k_lower": "0.1"},
+        {"dim": "2"},
+        {"weights": None},
+        {"weights": {"pareto_k": 0.1}},
+        {"coverage": [4, 2, 1.0, 0.0]},
         {"nonfinite": None},
         {"unknown": 1},
         {"lower": {"name": "ELBO", "side": "lower", "mean": "x", "stderr": 0.1, "num_draws": 10}},

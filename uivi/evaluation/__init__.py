@@ -4,18 +4,22 @@ from uivi.evaluation.annealing import AIS, Sandwich, Tuning
 from uivi.evaluation.bounds import BoundValue, Evaluated, bracket, evaluate, paper_elbo
 from uivi.evaluation.check import Check, Verdict
 from uivi.evaluation.classification import Predictive, predict
-from uivi.evaluation.importance import MomentGaps, moment_gaps, pareto_k, smoothed_weights
+from uivi.evaluation.coverage import Coverage
+from uivi.evaluation.importance import MomentGaps, Weights, moment_gaps, pareto_k, smoothed_weights
 from uivi.evaluation.likelihood import Likelihood, StudentT
 from uivi.evaluation.metrics import Quadrature, kl_quadrature, sliced_wasserstein, sobol_mixing
+from uivi.evaluation.precision import Precision
 from uivi.evaluation.reverse_mixing import ReverseMixing, measure_mixing
 
 __all__ = [
     "AIS",
     "BoundValue",
     "Check",
+    "Coverage",
     "Evaluated",
     "Likelihood",
     "MomentGaps",
+    "Precision",
     "Predictive",
     "Quadrature",
     "ReverseMixing",
@@ -23,6 +27,7 @@ __all__ = [
     "StudentT",
     "Tuning",
     "Verdict",
+    "Weights",
     "bracket",
     "evaluate",
     "kl_quadrature",

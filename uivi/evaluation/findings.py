@@ -8,7 +8,7 @@ from uivi._types import Status
 from uivi.evaluation.check import Check, Verdict
 from uivi.evaluation.coverage import Coverage
 from uivi.evaluation.history import History, recent_gain
-from uivi.evaluation.importance import FEWEST, RELIABLE_K, MomentGaps, Weights
+from uivi.evaluation.importance import RELIABLE_K, MomentGaps, Weights
 
 # Comparisons with these limits are written so that NaN counts as a finding: `not x < limit`.
 
@@ -35,6 +35,8 @@ NEAR_ERROR = 0.1
 """Largest error of a fit in progress from which another round can be expected to make a good one."""
 CLEAR_ERROR = 0.2
 """An error from here on is clear at the first look, unless it may be chance."""
+FEWEST = 10
+"""Least effective sample size of importance weights. With less, a few draws have all the weight."""
 ROUGH_ERROR = 0.1
 """Standard error of a moment's error from which nothing is known about that moment."""
 CARE_NATS, CARE_NATS_PER_DIM, BAD_NATS, BAD_NATS_PER_DIM = 0.5, 0.0025, 1.0, 0.01
@@ -163,7 +165,7 @@ def _weights(check: Check) -> Iterator[Finding]:
     elif not weights.ess * weights.num_draws >= FEWEST:
         yield Finding(
             Verdict.BAD,
-            f"{max(1, round(weights.ess * weights.num_draws))} of {weights.num_draws} draws have all the "
+            f"{max(weights.ess * weights.num_draws, 1.0):.0f} of {weights.num_draws} draws have all the "
             "importance weight: q is far from the posterior; raise num_steps, or use the default family and "
             "start",
         )

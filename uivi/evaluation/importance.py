@@ -16,9 +16,9 @@ RELIABLE_K = 0.7
 
 EQUAL = 1e-4
 """Range of log weights up to which they count as equal."""
-FEWEST = 10
-"""Least effective sample size from which a tail can be fitted. With less, a few draws have all the weight, the
-others are zero in floating point, and k-hat is what its prior says."""
+TINY = 1e-290
+"""A quarter of the tail's values up to this, relative to the largest, are zero in floating point. Their fit would
+return the prior of k-hat, which is small."""
 
 
 def log_mean_weight(log_weights: Float[Array | np.ndarray, "S"]) -> tuple[Scalar, Scalar]:
@@ -107,13 +107,14 @@ def smoothed_weights(log_weights: Float[Array | np.ndarray, "S"]) -> tuple[np.nd
     # Where q is the posterior, weights differ by the rounding of float32 only: ties, which the fit cannot take.
     if np.ptp(given) < EQUAL:
         return plain, float("-inf")
-    if effective_size(given) < min(FEWEST, 0.1 * given.size):
-        return plain, float("inf")
     shifted = given - given.max()
     order, size = np.argsort(shifted), _tail_size(given.size)
     tail, cutoff = order[-size:], np.exp(shifted[order[-size - 1]])
+    excess = np.exp(shifted[tail]) - cutoff
+    if not _quartile(excess) > TINY:  # a few weights that outweigh all others, or equal ones
+        return plain, float("inf")
     with np.errstate(all="ignore"):  # a tail with ties may divide by zero in its fit
-        k, scale = _fit_pareto(np.exp(shifted[tail]) - cutoff)
+        k, scale = _fit_pareto(excess)
         # The expected order statistics of the fitted tail, none above the largest weight.
         places = (np.arange(size) + 0.5) / size
         smooth = np.log(cutoff + scale * np.expm1(-k * np.log1p(-places)) / k)
@@ -128,6 +129,11 @@ def _tail_size(number: int) -> int:
     return int(3 * math.sqrt(number)) if number > 225 else number // 5
 
 
+def _quartile(values: np.ndarray) -> float:
+    """Returns the lower quartile of sorted values, as Zhang & Stephens define it."""
+    return float(values[int(len(values) / 4 + 0.5) - 1])
+
+
 def _fit_pareto(excess: np.ndarray) -> tuple[float, float]:
     """Returns shape k and scale of a generalised Pareto distribution (Zhang & Stephens 2009).
 
@@ -136,9 +142,8 @@ def _fit_pareto(excess: np.ndarray) -> tuple[float, float]:
     """
     number = len(excess)
     size = 30 + int(math.sqrt(number))
-    quartile = excess[int(number / 4 + 0.5) - 1]
     # A grid of rates b = -k / scale, weighted by the profile likelihood at each.
-    rates = 1 / excess[-1] + (1 - np.sqrt(size / (np.arange(size) + 0.5))) / (3 * quartile)
+    rates = 1 / excess[-1] + (1 - np.sqrt(size / (np.arange(size) + 0.5))) / (3 * _quartile(excess))
     shapes = np.mean(np.log1p(-rates[:, None] * excess), 1)
     likelihood = number * (np.log(-rates / shapes) - shapes - 1)
     weights = np.exp(likelihood - np.logaddexp.reduce(likelihood))
