@@ -1,14 +1,18 @@
 """What a modeller sees: the printed posterior, its HTML, its plots."""
 
+import dataclasses
 import xml.etree.ElementTree as ElementTree
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
+import numpyro.distributions as dist
 import pytest
 
 import uivi
 from tests.tiny import explicit_settings, implicit_settings, log_density
+from uivi.evaluation.wide import Pooled
 from uivi.fitting import display, plots, tables
 
 SHAPES = {
@@ -35,7 +39,7 @@ def made(shapes, size=64):
 @pytest.mark.parametrize("name", SHAPES)
 def test_forty_lines_are_enough_for_any_family(name, advice, fitted):
     posterior = made(SHAPES[name])
-    found = uivi.evaluation.check.Check.from_json({**fitted.check().to_json(), "advice": advice})
+    found = uivi.evaluation.Check.from_json({**fitted.check().to_json(), "advice": advice})
     lines = display.text(posterior, found, posterior._variables()).splitlines()
     assert len(lines) <= display.MOST_LINES
     assert max(map(len, lines)) <= 120
@@ -68,12 +72,68 @@ def test_the_table_is_made_once(fitted, monkeypatch):
 
 def test_errors_need_reliable_weights_and_find_the_wrong_variable():
     draws = np.random.default_rng(0).normal(size=(4_000, 2))
-    weights = np.exp(0.5 * draws[:, 1])
-    found = tables._errors(draws, weights / weights.sum())
+    ours, theirs = np.full(4_000, 1 / 4_000), np.exp(0.5 * draws[:, 1])
+    found = tables._errors(draws, (theirs / theirs.sum(), ours))
     assert found[0] < 0.1
     assert found[1] > 0.4
     assert np.isnan(tables._errors(draws, None)).all()
-    assert np.isnan(tables._errors(np.ones((9, 1)), np.full(9, 1 / 9))).all()
+    assert np.isnan(tables._errors(np.ones((9, 1)), (np.full(9, 1 / 9), np.full(9, 1 / 9)))).all()
+
+
+@pytest.mark.parametrize(("slope", "expected"), [(0.0, 0.0), (0.5, 0.5)])
+def test_wide_draws_count_in_errors(slope, expected):
+    """Half of the draws are of N(0, 1), half of N(0, 4), and the posterior is N(slope, 1)."""
+    rng = np.random.default_rng(1)
+    is_wide = np.arange(40_000) >= 20_000
+    z = (rng.normal(size=40_000) * np.where(is_wide, 2.0, 1.0))[:, None]
+    log_q = -0.5 * z[:, 0] ** 2
+    log_r = np.logaddexp(log_q, -0.125 * z[:, 0] ** 2 - np.log(2.0)) - np.log(2.0)
+    log_p = -0.5 * (z[:, 0] - slope) ** 2
+    log_p[is_wide & (z[:, 0] < -4)] = -np.inf  # outside the support
+    weights = tables._weights(Pooled(z, log_p, log_q, log_r, is_wide), None)
+    assert weights is not None
+    np.testing.assert_allclose(tables._errors(z, weights), expected, atol=0.03)
+    assert tables._weights(Pooled(z, np.where(is_wide, log_p, np.nan), log_q, log_r, is_wide), None) is None
+
+
+def test_the_check_decides_whether_weights_are_reliable(fitted):
+    pooled = tables._pooled(fitted)
+    bad = dataclasses.replace(fitted.check(), weights=fitted.check().weights._replace(pareto_k=0.9))
+    assert tables._weights(pooled, bad) is None
+    table = [v._replace(errors=np.full(len(v.labels), np.nan)) for v in fitted._variables()]
+    assert "the importance weights are not reliable" in display.text(fitted, bad, table)
+    assert "not reliable" not in fitted.summary()
+
+
+def test_decimals_are_those_that_the_draws_are_worth_and_points_are_below_one_another():
+    def rows(*numbers):
+        unknown = np.full(len(numbers), np.nan)
+        labels = [f"x[{i}]" for i in range(len(numbers))]
+        variable = tables.Variable("x", labels, np.zeros((3, len(numbers))), np.array(numbers), unknown)
+        return [cells for _, cells, _ in display._rows([variable], 9)]
+
+    small, large = [0.4321, 1.2345, -1.0, -0.001, 2.0], [1234.56, 456.7, 1.0, 2.0, -0.4]
+    assert rows(small, large) == [
+        ["0.43", "1.23", "-1.00", "0.00", "2.00"],
+        ["1235   ", "457   ", "1   ", "2   ", "0   "],
+    ]
+    # Similar scales share their number of decimals.
+    assert [row[1] for row in rows([1.0, 0.996, 1, 1, 1], [1.0, 5.67, 1, 1, 1])] == ["1.00", "5.67"]
+    assert rows([np.nan, np.nan, 1, 1, 1])[0][:3] == ["nan", "nan", "1"]
+    assert rows([3e8, 1.0, 3e8, 3e8, 3e8])[0][0] == "3e+08"
+
+
+def test_a_models_variables_come_in_its_own_order():
+    def model():
+        z = numpyro.sample("z", dist.Normal(0.0, 1.0))
+        b = numpyro.sample("b", dist.Normal(0.0, 1.0))
+        numpyro.deterministic("a", z + b)
+
+    target = uivi.integrations.numpyro.target(model, ())
+    assert tables._order(target) == ["z", "b", "a"]
+    family = uivi.ExplicitGaussian.create(2)
+    posterior = uivi.Posterior(family, jnp.zeros(2), uivi.Status.DONE, {}, 0.0, target=target, is_model=True)
+    assert [v.name for v in posterior._variables()] == ["z", "b", "a"]
 
 
 def test_repr_is_one_line(fitted):
@@ -102,8 +162,8 @@ def test_plots(fitted):
 
 def test_rounds_are_marked_in_the_history():
     history = {"step": [1, 2, 3], "round": [0, 0, 1], "elbo_lower": [None, -2.0, -1.0]}
-    axis = plots.bound(history, dark=False).axes[0]
-    assert "end of a round" in [text.get_text() for text in axis.get_legend().get_texts()]
+    figure = plots.bound(history, dark=False)
+    assert "end of a round" in [text.get_text() for text in figure.legends[0].get_texts()]
     with pytest.raises(ValueError, match="expected a history with a bound"):
         plots.bound({"step": [1]}, dark=False)
 

@@ -3,6 +3,7 @@
 import html
 import math
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,10 +22,17 @@ WIDTH = 100
 NUM_BINS = 24
 COLUMNS = ("mean", "sd", "5 %", "50 %", "95 %", "error")
 WORDS = {
-    Verdict.GOOD: "good: the draws can be used",
-    Verdict.CARE: "use with care: the draws may be off",
-    Verdict.BAD: "do not use: the draws are not those of the posterior",
+    Verdict.GOOD: "good. The draws can be used.",
+    Verdict.CARE: "use with care. The draws may be off.",
+    Verdict.BAD: "do not use. The draws are not those of the posterior.",
 }
+COLOURS = {Verdict.GOOD: "#2e9e5b", Verdict.CARE: "#d99000", Verdict.BAD: "#d03b3b"}
+UNKNOWN_COLOUR = "#888888"
+"""Colours of a verdict, on a light and on a dark ground."""
+MOST_HTML = 24
+"""Largest number of rows of a table in HTML."""
+SAME_WIDTH = str.maketrans({" ": "\u2007"})
+"""The space that is as wide as a digit."""
 Row = tuple[str, list[str], np.ndarray | None]
 """Label, cells and draws of an entry; no cells for a line that stands for many."""
 
@@ -46,17 +54,14 @@ def text(posterior: "Posterior", found: Check | None, table: list[Variable]) -> 
     ]
     if len(advice) > MOST_ADVICE:
         advice = [*advice[: MOST_ADVICE - 1], "    ... all of it: posterior.check().advice"]
-    foot = ["", *_footer(posterior, table)]
+    foot = ["", *_footer(posterior, found, table)]
     if not table:
         return "\n".join([*head, *advice, *foot])
     rows = _rows(table, MOST_LINES - len(head) - len(advice) - len(foot) - 2)
-    columns = _columns(table)
-    widths = [
-        max(len(x) for x in column) for column in zip(columns, *(r[1] for r in rows if r[1]), strict=True)
-    ]
+    rows.insert(0, ("", list(_columns(table)), None))
+    widths = [max(map(len, column)) for column in zip(*(row[1] for row in rows if row[1]), strict=True)]
     first = max(len(label) for label, _, _ in rows)
-    lines = [" " * (first + 2) + _aligned(list(columns), widths)]
-    lines += [f"{label:<{first}}  {_aligned(cells, widths)}".rstrip() for label, cells, _ in rows]
+    lines = [f"{label:<{first}}  {_aligned(cells, widths)}".rstrip() for label, cells, _ in rows]
     return "\n".join([*head, *advice, "", *lines, *foot])
 
 
@@ -64,21 +69,27 @@ def as_html(posterior: "Posterior", found: Check | None, table: list[Variable]) 
     """Returns the same as HTML, with a small histogram of each entry. It takes the colours of the page."""
     esc = html.escape
     advice = "".join(f"<li>{esc(words)}</li>" for words in (found.advice if found else ()))
-    cell = '<td style="text-align:right">{}</td>'
-    head = "".join(f'<th style="text-align:right">{esc(name)}</th>' for name in _columns(table))
+    cell = lambda kind, side, inner: f'<{kind} style="text-align:{side};padding:2px 8px">{inner}</{kind}>'
+    head = "".join(cell("th", "right", esc(name)) for name in ("", *_columns(table), ""))
     body = "".join(
-        f'<tr><td style="text-align:left">{esc(label)}</td>'
-        + "".join(cell.format(esc(value)) for value in cells)
-        + (f"<td>{_histogram(draws)}</td>" if draws is not None else "")
+        f"<tr>{cell('td', 'left', esc(label))}"
+        + "".join(cell("td", "right", esc(value.translate(SAME_WIDTH))) for value in cells)
+        + (cell("td", "left", _histogram(draws)) if draws is not None else "")
         + "</tr>"
-        for label, cells, draws in (_rows(table, 24) if table else [])
+        for label, cells, draws in (_rows(table, MOST_HTML) if table else [])
     )
-    drawn = f"<table><thead><tr><th></th>{head}<th></th></tr></thead><tbody>{body}</tbody></table>"
+    numbers = "border-collapse:collapse;font-variant-numeric:tabular-nums;white-space:nowrap"
+    drawn = (
+        f'<div style="overflow-x:auto"><table style="{numbers}"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+    colour = COLOURS[found.verdict] if found else UNKNOWN_COLOUR
     return (
-        f"<div><p><strong>verdict: {esc(_verdict(found))}</strong></p>"
+        f'<div style="border-left:4px solid {colour};padding-left:12px">'
+        f"<p><strong>verdict: {esc(_verdict(found))}</strong></p>"
         + (f"<ul>{advice}</ul>" if advice else "")
         + (drawn if table else "")
-        + f"<p><small>{'<br>'.join(map(esc, _footer(posterior, table)))}</small></p></div>"
+        + f"<p><small>{'<br/>'.join(map(esc, _footer(posterior, found, table)))}</small></p></div>"
     )
 
 
@@ -91,7 +102,7 @@ def _columns(table: list[Variable]) -> tuple[str, ...]:
     return COLUMNS if any(np.isfinite(v.errors).any() for v in table) else COLUMNS[:-1]
 
 
-def _footer(posterior: "Posterior", table: list[Variable]) -> list[str]:
+def _footer(posterior: "Posterior", found: Check | None, table: list[Variable]) -> list[str]:
     done = posterior.history["step"][-1] if posterior.history.get("step") else 0
     seconds = sum(posterior.phases.values()) or posterior.seconds
     lines = [
@@ -102,7 +113,9 @@ def _footer(posterior: "Posterior", table: list[Variable]) -> list[str]:
         lines.append(f"numbers from {NUM_DRAWS:,} draws; more: posterior.summary(details=True)")
     if len(_columns(table)) == len(COLUMNS):
         error, label, _ = worst(table)[0]
-        lines.insert(0, f"error: of the mean in sds, or of the sd; the largest is {error:.3f}, of {label}")
+        lines.insert(0, f"error: of the mean (in sds) or of the sd (relative); largest {error:.3f} ({label})")
+    elif table and found and posterior.target is not None:
+        lines.insert(0, "the error of each variable is unknown: the importance weights are not reliable")
     return [line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}..." for line in lines]
 
 
@@ -119,31 +132,53 @@ def _rows(table: list[Variable], most: int) -> list[Row]:
     with_error = len(_columns(table)) == len(COLUMNS)
     rows: list[Row] = []
     for variable in shown:
-        entries = zip(variable.labels, variable.numbers, variable.errors, variable.draws.T, strict=True)
-        for label, numbers, error, draws in list(entries)[:limit]:
-            cells = _cells(numbers) + ([_error(error)] if with_error else [])
+        numbers = variable.numbers[:limit]
+        entries = zip(
+            variable.labels, numbers, _decimals(numbers), variable.errors, variable.draws.T, strict=False
+        )
+        for label, row, decimals, error, draws in entries:
+            cells = [_written(x, decimals) for x in row.tolist()] + ([_error(error)] if with_error else [])
             rows.append((label if len(label) <= 32 else f"{label[:29]}...", cells, draws))
         if len(variable.labels) > limit:
             rows.append((f"  ... {len(variable.labels) - limit:,} more", [], None))
+    columns = [_on_the_point(column) for column in zip(*(row[1] for row in rows if row[1]), strict=True)]
+    aligned = zip(*columns, strict=True)
+    rows = [(label, list(next(aligned)) if cells else [], draws) for label, cells, draws in rows]
     if len(shown) < len(table):
         rows.append((f"... {len(table) - len(shown):,} more variables", [], None))
     return rows
 
 
-def _cells(numbers: np.ndarray) -> list[str]:
-    """Writes the numbers of one entry with as many decimals as its standard deviation is worth."""
-    sd, largest = numbers[1], np.max(np.abs(numbers))
-    if not (np.all(np.isfinite(numbers)) and sd > 1e-5 and largest < 1e6):
-        return [f"{x:.4g}" for x in numbers]
-    decimals = int(np.clip(2 - math.floor(math.log10(sd)), 0, 6))
-    return [f"{x:.{decimals}f}" for x in numbers]
+def _decimals(numbers: np.ndarray) -> list[int | None]:
+    """Returns how many decimals the draws of each entry are worth; None where decimals do not serve.
+
+    The last decimal is between a fiftieth and a five-hundredth of the standard deviation. The mean of 2,048
+    draws is known to a forty-fifth. Entries of similar scales have the same number of decimals.
+    """
+    sd, largest = numbers[:, 1], np.max(np.abs(numbers), 1)
+    can = np.all(np.isfinite(numbers), 1) & (sd > 1e-5) & (largest < 1e6)
+    found = np.clip(2 - np.floor(np.log10(2 * np.where(can, sd, 1.0))), 0, 6).astype(int)
+    if np.any(can) and np.ptp(found[can]) <= 1:
+        found[:] = found[can].max()
+    return [int(n) if fits else None for n, fits in zip(found, can, strict=True)]
+
+
+def _written(x: float, decimals: int | None) -> str:
+    # Adding zero takes the sign from a zero.
+    return f"{x:.4g}" if decimals is None else f"{round(x, decimals) + 0.0:.{decimals}f}"
+
+
+def _on_the_point(column: Sequence[str]) -> list[str]:
+    """Pads the cells of a column at the right, so that their decimal points are below one another."""
+    tails = [len(cell) - len(cell.partition(".")[0]) for cell in column]
+    return [cell + " " * (max(tails) - tail) for cell, tail in zip(column, tails, strict=True)]
 
 
 def _error(error: float) -> str:
     return "–" if math.isnan(error) else f"{error:.3f}"
 
 
-def _aligned(cells: list[str], widths: list[int]) -> str:
+def _aligned(cells: Sequence[str], widths: list[int]) -> str:
     return "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=False))
 
 
@@ -159,4 +194,4 @@ def _histogram(draws: np.ndarray) -> str:
         for i, height in enumerate(20 * counts / max(counts.max(), 1))
     )
     size = f'width="{4 * NUM_BINS}" height="20" viewBox="0 0 {4 * NUM_BINS} 20"'
-    return f'<svg {size} fill="currentColor" fill-opacity="0.6" role="img">{bars}</svg>'
+    return f'<svg {size} fill="currentColor" fill-opacity="0.6" aria-hidden="true">{bars}</svg>'

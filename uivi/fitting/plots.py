@@ -33,22 +33,19 @@ def pairs(table: list[Variable], names: Sequence[str] | None, most: int, *, dark
     entries = _chosen(table, names)[:most]
     side = 2.2 * len(entries) + 0.6
     with _figure(dark=dark, size=(side, side)) as figure:
-        axes = figure.subplots(len(entries), len(entries), squeeze=False)
+        axes = figure.subplots(len(entries), len(entries), squeeze=False, sharex="col")
         for i, (label, draws) in enumerate(entries):
-            for j, (other, across) in enumerate(entries):
+            for j, (_, across) in enumerate(entries):
                 axis = axes[i, j]
                 if j > i:
                     axis.set_axis_off()
-                    continue
-                if j == i:
+                elif j == i:
                     axis.hist(draws[np.isfinite(draws)], 40, histtype="stepfilled", alpha=0.7)
-                    axis.set_yticks([])
+                    axis.set(title=_plain(label), yticks=[])
+                    axis.spines["left"].set_visible(False)
                 else:
                     axis.plot(across[:MOST_POINTS], draws[:MOST_POINTS], ".", markersize=2, alpha=0.6)
-                if i == len(entries) - 1:
-                    axis.set_xlabel(_plain(other))
-                if j == 0 and i:
-                    axis.set_ylabel(_plain(label))
+                    axis.set_ylabel(_plain(label) if j == 0 else "")
     return figure
 
 
@@ -63,19 +60,20 @@ def bound(history: History, *, dark: bool) -> "Figure":
     step, lower, stderr, width = (np.array([row[i] or 0.0 for row in rows], float) for i in range(4))
     with _figure(dark=dark, size=(6.4, 3.6)) as figure:
         axis = figure.subplots()
-        axis.errorbar(step, lower, 2 * stderr, marker=".", capsize=2, label="from below, ± 2 standard errors")
-        axis.errorbar(step, lower + width, 2 * stderr, marker=".", capsize=2, label="from above")
+        # A density that is known has one side only.
+        sides = {"from below": lower, "from above": lower + width} if np.any(width) else {"ELBO": lower}
+        for name, side in sides.items():
+            axis.errorbar(step, side, 2 * stderr, marker=".", capsize=2, label=f"{name}, ± 2 standard errors")
         ends = [a for a, b, *_ in _changes(columns[0], columns[4])]
         for place in ends:
-            axis.axvline(
-                place, linestyle=":", color="gray", label="end of a round" if place == ends[0] else None
-            )
+            words = "end of a round" if place == ends[0] else None
+            axis.axvline(place, linestyle=":", color="gray", label=words)
         # The first bounds may be lower by orders of magnitude and would hide all others.
         finite = lower[np.isfinite(lower)]
         if len(finite) > 4 and np.ptp(finite) > 50 * max(np.ptp(finite[len(finite) // 2 :]), 1e-6):
             axis.set_yscale("symlog")
         axis.set(xlabel="updates", ylabel="ELBO")
-        axis.legend()
+        figure.legend(loc="outside upper left", ncols=3, frameon=False, fontsize="small")
     return figure
 
 
@@ -84,19 +82,22 @@ def errors(found: Check, table: list[Variable], *, dark: bool) -> "Figure":
     known = [(error, label) for error, label, _ in worst(table) if np.isfinite(error)][:MOST_ERRORS]
     with _figure(dark=dark, size=(7.6, 1.6 + 0.22 * max(len(known), 6))) as figure:
         left, right = figure.subplots(1, 2, width_ratios=[3, 1])
-        places = np.arange(len(known))[::-1]
-        left.barh(places, [error for error, _ in known], height=0.6)
+        places, lengths = np.arange(len(known))[::-1], [error for error, _ in known]
+        left.barh(places, lengths, height=0.6, color=["C1" if x > GOOD_ERROR else "C0" for x in lengths])
         left.set_yticks(places, [_plain(label) for _, label in known])
-        left.axvline(GOOD_ERROR, linestyle=":", color="gray")
-        left.set(xlabel="error of mean or sd, in sds", title=f"verdict: {found.verdict}")
+        left.axvline(GOOD_ERROR, linestyle=":", color="gray", label="limit of a good fit")
+        left.set(xlim=(0, 1.1 * max([GOOD_ERROR, *lengths])), xlabel="error of the mean or of the sd, in sds")
+        left.legend(loc="lower right", frameon=False)
         if not known:
-            left.text(0.5, 0.5, "the errors are unknown", ha="center", transform=left.transAxes)
+            words = "unknown: the importance weights are not reliable"
+            left.text(0.5, 0.5, words, ha="center", transform=left.transAxes)
+        figure.suptitle(f"verdict: {found.verdict}")
         sides = [found.lower, found.upper]
         right.errorbar(
             [0, 1], [side.mean for side in sides], [2 * side.stderr for side in sides], fmt="o", capsize=3
         )
-        right.set_xticks([0, 1], ["from below", "from above"])
-        right.set(xlim=(-0.6, 1.6), title="ELBO")
+        right.set_xticks([0, 1], ["from\nbelow", "from\nabove"])
+        right.set(xlim=(-0.6, 1.6), ylabel="ELBO")
     return figure
 
 

@@ -10,6 +10,9 @@ import numpy as np
 from jaxtyping import Float
 
 from uivi.evaluation import importance
+from uivi.evaluation.check import Check
+from uivi.evaluation.look import look
+from uivi.evaluation.wide import Pooled
 from uivi.integrations.arviz import named
 from uivi.targets.model import AbstractModelTarget
 
@@ -45,28 +48,59 @@ def variables(posterior: "Posterior") -> list[Variable]:
 
     A model's file without its model has unconstrained draws only, and a file without its density no errors.
     """
-    key = jax.random.key(0)
-    weights = None
-    if posterior.target is None:
-        z = np.asarray(posterior.sample_flat(key, NUM_DRAWS))
-    else:
-        evaluated = posterior.evaluate(key, NUM_DRAWS)
-        z = np.asarray(evaluated.z)
-        log_weights, k = importance.smoothed_weights(evaluated.log_p - evaluated.log_q_high)
-        # Moments of reweighted draws mean nothing unless the weights are reliable.
-        weights = np.exp(log_weights) if k < importance.RELIABLE_K else None
+    pooled = _pooled(posterior)
     is_bare = posterior.is_model and not isinstance(posterior.target, AbstractModelTarget)
-    leaves = {"z, unconstrained": z} if is_bare else named(posterior.structured(z))
+    leaves = {"z, unconstrained": pooled.z} if is_bare else named(posterior.structured(pooled.z))
     dims, coords = {}, {}
     if isinstance(posterior.target, AbstractModelTarget):
         dims, coords = posterior.target.model.dims, posterior.target.model.coords
+        leaves = {name: leaves[name] for name in _order(posterior.target)}
+    weights = _weights(pooled, posterior._judged())
     made = []
     for name, leaf in leaves.items():
-        draws = np.asarray(leaf, np.float64).reshape(len(z), -1)
+        values = np.asarray(leaf, np.float64).reshape(len(leaf), -1)
+        draws = values[~pooled.is_wide]
         axes = [coords.get(dim) for dim in dims.get(name, [])]
         labels = list(_labels(name, leaf.shape[1:], axes))
-        made.append(Variable(name, labels, draws, _numbers(draws), _errors(draws, weights)))
+        made.append(Variable(name, labels, draws, _numbers(draws), _errors(values, weights)))
     return made
+
+
+def _pooled(posterior: "Posterior") -> Pooled:
+    """Returns draws with the densities that are known: those of the check's first look, where there is one."""
+    key = jax.random.key(0)
+    target, estimator = posterior.target, posterior.estimator
+    if target is None:
+        z = np.asarray(posterior.sample_flat(key, NUM_DRAWS))
+        unknown = np.full(len(z), np.nan)
+        return Pooled(z, unknown, unknown, unknown, np.zeros(len(z), bool))
+    if estimator is None:
+        z, log_p, log_q, _ = map(np.asarray, posterior.evaluate(key, NUM_DRAWS))
+        return Pooled(z, log_p, log_q, log_q, np.zeros(len(z), bool))
+    return look(key, posterior.family, target, estimator, posterior.est_state, num_draws=NUM_DRAWS).pooled
+
+
+def _weights(pooled: Pooled, found: Check | None) -> tuple[np.ndarray, np.ndarray] | None:
+    """Returns normalised weights p/r and q/r of all draws; None where the weights p/q are unreliable."""
+    _, log_p, log_q, log_r, is_wide = pooled
+    finite = np.isfinite(log_p) & np.isfinite(log_q) & np.isfinite(log_r)
+    # A wide draw may leave the support, where it counts for nothing. A draw of q may not.
+    if not np.all(finite | is_wide):
+        return None
+    k = found.pareto_k if found else importance.pareto_k((log_p - log_q)[~is_wide])
+    if not k < importance.RELIABLE_K:
+        return None
+    log_weights, own = np.full(len(log_p), -np.inf), np.full(len(log_p), -np.inf)
+    log_weights[finite] = importance.smoothed_weights((log_p - log_r)[finite])[0]
+    own[finite] = (log_q - log_r)[finite]
+    return np.exp(log_weights), np.exp(own - np.logaddexp.reduce(own))
+
+
+def _order(target: AbstractModelTarget) -> list[str]:
+    """Returns the names of a model's variables in its own order, which JAX's dictionaries do not keep."""
+    names: list[str] = []
+    jax.eval_shape(lambda z: names.extend(target.constrain(z)), jax.ShapeDtypeStruct((target.dim,), float))
+    return names
 
 
 def worst(table: list[Variable]) -> list[tuple[float, str, np.ndarray]]:
@@ -95,13 +129,16 @@ def _numbers(draws: np.ndarray) -> np.ndarray:
         return np.stack([draws.mean(0), draws.std(0), *np.quantile(draws, QUANTILES, axis=0)], axis=1)
 
 
-def _errors(draws: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-    """Compares the moments of draws with those of the same draws reweighted to the posterior."""
+def _errors(values: np.ndarray, weights: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
+    """Compares the moments of q with those of the posterior, both from the same weighted draws."""
     if weights is None:
-        return np.full(draws.shape[1], np.nan)
+        return np.full(values.shape[1], np.nan)
+    theirs, ours = weights
+    kept = (theirs > 0) | (ours > 0)
+    theirs, ours, values = theirs[kept], ours[kept], values[kept]
     with np.errstate(all="ignore"):  # a constant has no error
-        mean = weights @ draws
-        sd = np.sqrt(weights @ (draws - mean) ** 2)
-        own = draws.std(0)
-        found = np.maximum(np.abs(draws.mean(0) - mean) / sd, np.abs(own / sd - 1))
-        return np.where(own > 1e-6 * np.abs(draws).max(0), found, np.nan)
+        mean, own_mean = theirs @ values, ours @ values
+        sd = np.sqrt(theirs @ (values - mean) ** 2)
+        own = np.sqrt(ours @ (values - own_mean) ** 2)
+        found = np.maximum(np.abs(own_mean - mean) / sd, np.abs(own / sd - 1))
+        return np.where(own > 1e-6 * np.abs(values).max(0), found, np.nan)
