@@ -1,5 +1,6 @@
 """The progress bar, and the lines in its place where there is no terminal."""
 
+import dataclasses
 import io
 import re
 import sys
@@ -8,6 +9,7 @@ import jax
 import pytest
 
 import uivi
+from tests.evaluation.examples import GOOD
 from tests.tiny import explicit_settings, implicit_settings, log_density
 from uivi.training import progress
 from uivi.training.rounds import Rounds
@@ -44,6 +46,32 @@ def test_the_bar_shows_phase_steps_rate_and_bound(capsys, opened):
     text = " ".join(terminal.getvalue().split())
     for words in ("banana [/]: round 1 of at most 4", "2,000/2,000", "1,234 updates/s", "-1.200 ± 0.010"):
         assert words in text
+
+
+@pytest.mark.parametrize(("columns", "is_shown"), [("80", False), ("100", True)])
+def test_nothing_is_cut_on_a_terminal_of_80_columns(columns, is_shown, opened, monkeypatch):
+    terminal = opened()
+    monkeypatch.setenv("COLUMNS", columns)
+    with progress.reporter(True) as shown:
+        shown.phase("round 2 of at most 4")
+        shown.update(12_000, 22_500, 1234.5, "ELBO -31.825 ± 0.003")
+    line = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue()).splitlines()[-1].rpartition("\r")[2]
+    assert "…" not in line
+    assert ("updates/s" in line) == is_shown
+    assert line.endswith("0:00:00 ELBO -31.825 ± 0.003")
+
+
+def test_the_verdict_is_folded_under_its_bullets(opened, monkeypatch):
+    terminal = opened()
+    monkeypatch.setenv("COLUMNS", "40")
+    advice = ("a word " * 12 + "[/]", "short")
+    progress.print_verdict(dataclasses.replace(GOOD, verdict=uivi.Verdict.CARE, advice=advice))
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue()).splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("  - "))
+    assert lines[0].startswith("verdict: use with care")
+    assert [line[:4] for line in lines[start:]] == ["  - ", "    ", "    ", "  - "]
+    assert max(map(len, lines)) <= 40
+    assert lines[-2].endswith("[/]")
 
 
 def test_the_bar_names_a_phase_before_the_first_report(opened):

@@ -2,6 +2,7 @@
 
 import abc
 import contextlib
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,7 +14,7 @@ DONE = "done"
 UPDATES = "updates"
 """The phase of the updates of a fit without rounds. The seconds of rounds are counted under this name too."""
 NARROW = 100
-"""Width of a terminal below which the bar is a short one."""
+"""Width of a terminal below which the bar is short and has no rate."""
 
 
 class AbstractReporter(abc.ABC):
@@ -137,11 +138,12 @@ def reporter(progress: object, *, label: str = "") -> Iterator[AbstractReporter]
 
     # A label is the user's text, and may look like Rich's markup.
     plain = lambda field: TextColumn(f"{{task.{field}}}", markup=False)
+    is_narrow = console.width < NARROW
     columns = (
         plain("description"),
-        BarColumn(bar_width=8 if console.width < NARROW else 24),
+        BarColumn(bar_width=8 if is_narrow else 24),
         plain("fields[count]"),
-        plain("fields[rate]"),
+        *(() if is_narrow else (plain("fields[rate]"),)),
         TimeElapsedColumn(),
         plain("fields[bound]"),
     )
@@ -151,13 +153,14 @@ def reporter(progress: object, *, label: str = "") -> Iterator[AbstractReporter]
 
 
 def print_verdict(check: Check) -> None:
-    """Prints verdict and advice on standard error."""
+    """Prints verdict and advice on standard error, folded to the width of the terminal."""
     from rich.console import Console
 
     console = Console(stderr=True, highlight=False)
-    console.print(f"[bold]verdict: {check.verdict}[/bold]; print(posterior) has the variables")
+    console.print(f"[bold]verdict: {check.verdict}[/bold]; print(posterior) shows the variables")
     for words in check.advice:
-        console.print(f"  - {words}", markup=False)
+        folded = textwrap.fill(words, console.width, initial_indent="  - ", subsequent_indent="    ")
+        console.print(folded, markup=False, soft_wrap=True)
 
 
 def _titled(label: str, name: str) -> str:
