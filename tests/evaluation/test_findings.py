@@ -32,7 +32,7 @@ FOUND = {
     "unknown k-hat": (changed("weights", pareto_k=math.nan), "k-hat nan ± 0.05 is above 0.7"),
     "one draw has all": (changed("weights", ess=1 / 2048), "1 of 2048 draws have all the importance weight"),
     "unknown size": (changed("weights", ess=math.nan), "draws have all the importance weight"),
-    "outside the support": (changed("weights", finite=0.5), "at 50 % of q's draws the log density is not finite"),
+    "outside the support": (changed("weights", finite=0.5), "at 50 % of q's draws the log density is not fin"),
     "far": (changed("weights", kl=0.6), "the ELBO is 0.60 nats below the log evidence"),
     "too far": (changed("weights", kl=1.6), "the ELBO is 1.60 nats below the log evidence"),
     "unknown gaps": (
@@ -41,9 +41,9 @@ FOUND = {
     "rough": (dataclasses.replace(GOOD, gaps=MomentGaps(0.2, 0.0, 0.2, 0.0, 9)), "only known to ± 0.20"),
     "coarse": (dataclasses.replace(GOOD, precision=Precision(0.25, 1e6)), "resolves it to 0.25 nats only"),
     "coarser": (dataclasses.replace(GOOD, precision=Precision(2.0, 1e6)), "resolves it to 2 nats only"),
-    "few digits": (dataclasses.replace(GOOD, precision=Precision(1e-6, 9.0)), "spans 9 steps of floating point"),
+    "few digits": (dataclasses.replace(GOOD, precision=Precision(1e-6, 9.0)), "spans 9 steps of floating"),
     "another mode": (
-        dataclasses.replace(GOOD, coverage=Coverage(4, 2, 12.0, 0.32)), "met another mode that q misses, with 32 %"
+        dataclasses.replace(GOOD, coverage=Coverage(4, 2, 12.0, 0.32)), "another mode that q misses, with 32 %"
     ),
     "no k-hat": (changed("weights", pareto_k=math.inf), "k-hat inf ± 0.05 is above 0.7"),
 }  # fmt: skip

@@ -17,8 +17,8 @@ RELIABLE_K = 0.7
 EQUAL = 1e-4
 """Range of log weights up to which they count as equal."""
 TINY = 1e-290
-"""A quarter of the tail's values up to this, relative to the largest, are zero in floating point. Their fit would
-return the prior of k-hat, which is small."""
+"""Where a quarter of the tail is below this, relative to the largest weight, most of it is zero in floating
+point. The fit of such a tail would return the prior of k-hat, which is small."""
 
 
 def log_mean_weight(log_weights: Float[Array | np.ndarray, "S"]) -> tuple[Scalar, Scalar]:
