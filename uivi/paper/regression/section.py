@@ -1,7 +1,5 @@
 """Section 4.2 in the report: Bayesian multinomial logistic regression (Figures 3 and 4)."""
 
-from collections.abc import Iterable
-
 from uivi.paper.regression.experiments import DEVIATIONS
 from uivi.paper.report import markup, plots
 from uivi.paper.report.columns import (
@@ -58,35 +56,31 @@ ELBO_LINES = (plots.BELOW, Line("elbo_paper", "paper's estimator (upper bound)",
 SECONDS = "seconds in updates (no compilation)"
 
 
-def figure_3(results: list[Result]) -> bytes:
-    """Draws ELBO and test log-likelihood against time, one column per data set."""
-    groups = grouped(results, lambda r: r["title"])
-
-    def row(
-        labels: tuple[str, str], lines: tuple[Line, ...], window: int, titles: Iterable[str]
-    ) -> list[Panel]:
-        pairs = zip(titles, groups.values(), strict=True)
-        return [
-            Panel(title=title, labels=labels, results=found, lines=lines, against="seconds", window=window)
-            for title, found in pairs
-        ]
-
+def figure_3(results: list[Result]) -> list[bytes]:
+    """Draws ELBO and test log-likelihood against time, one figure per data set."""
     joint, pointwise = ("test log-lik. per row,\njoint (nats)", "test log-lik. per row,\npointwise (nats)")
-    untitled = [""] * len(groups)
-    return plots.curves_figure(
-        [
-            row(("", "ELBO in nats"), ELBO_LINES, ELBO_WINDOW, groups),
-            row(("", joint), (Line("test_joint"),), TEST_WINDOW, untitled),
-            row((SECONDS, pointwise), (Line("test_pointwise"),), TEST_WINDOW, untitled),
-        ]
+    rows = (
+        (("", "ELBO in nats"), ELBO_LINES, ELBO_WINDOW),
+        (("", joint), (Line("test_joint"),), TEST_WINDOW),
+        ((SECONDS, pointwise), (Line("test_pointwise"),), TEST_WINDOW),
     )
 
+    def stack(title: str, found: list[Result]) -> list[Panel]:
+        titles = (title, "", "")
+        return [
+            Panel(title=text, labels=labels, results=found, lines=lines, against="seconds", window=window)
+            for text, (labels, lines, window) in zip(titles, rows, strict=True)
+        ]
 
-def figure_4(results: list[Result]) -> bytes:
-    """Draws the ELBO against updates for each number of HMC iterations."""
+    groups = grouped(results, lambda r: r["title"])
+    return plots.curves_figures([stack(title, found) for title, found in groups.items()])
+
+
+def figure_4(results: list[Result]) -> list[bytes]:
+    """Draws the ELBO against updates for each number of HMC iterations: all updates, and the last third."""
     groups = grouped(results, lambda r: r["title"]).items()
     labels = ("update", "ELBO in nats")
-    row = [
+    panels = [
         Panel(
             title=f"{title}{part}",
             labels=labels,
@@ -98,17 +92,17 @@ def figure_4(results: list[Result]) -> bytes:
         for title, found in groups
         for part, last in (("", 1.0), (", the last third", 1 / 3))
     ]
-    return plots.curves_figure([row], height=3.6)
+    return plots.curves_figures([[panel] for panel in panels], height=3.6)
 
 
-def _body(title: str, about: str, image: bytes, results: list[Result]) -> str:
-    """Returns a figure followed by the table of final values."""
+def _body(title: str, about: str, figures: list[bytes], results: list[Result]) -> str:
+    """Returns figures followed by the table of final values."""
     recomputed = any("recomputed" in r["title"] for r in results)
     return "\n".join(
         [
             markup.heading(title),
             markup.note(about),
-            markup.image(image, title),
+            markup.figures(figures, title),
             markup.heading("Final values"),
             markup.table(COLUMNS, results),
             markup.note(TABLE_NOTE),

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from typing import Literal
 
 from uivi.paper import results as reading
 from uivi.paper.results import Result, median
@@ -23,12 +24,15 @@ class Column:
         header: text of the header; for a bound it names the side.
         cell: returns the text of the cell for one result.
         on_terminal: whether the column is also shown on the terminal, where space is short.
+        kind: what the page does with it: numbers are aligned on the right, `text` on the left, and the text of
+            a `text name` stays in sight while the others scroll.
         flagged: returns whether to highlight the cell of one result.
     """
 
     header: str
     cell: Callable[[Result], str]
     on_terminal: bool = False
+    kind: Literal["", "text", "text name"] = ""
     flagged: Callable[[Result], bool] = _never
 
 
@@ -72,9 +76,9 @@ def _milliseconds(result: Result) -> str:
 def run_columns(subject: str) -> tuple[Column, ...]:
     """Returns the columns that identify a run. `subject` heads the first one: a data set or a target."""
     return (
-        Column(header=subject, cell=lambda result: result["title"]),
-        Column(header="preset", cell=reading.preset_label),
-        Column(header="method", cell=lambda result: result["config"]["method"]),
+        Column(header=subject, kind="text", cell=lambda result: result["title"]),
+        Column(header="preset", kind="text", cell=reading.preset_label),
+        Column(header="method", kind="text name", cell=lambda result: result["config"]["method"]),
     )
 
 

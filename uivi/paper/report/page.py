@@ -10,12 +10,15 @@ from uivi.paper.report.sections import by_section
 from uivi.paper.results import Result, distinct, run_name
 from uivi.storage import archive
 
-ABOUT = markup.note(
-    "All methods fit a distribution q(z) to a posterior, by raising a lower bound of the evidence (the ELBO). "
-    "“explicit” is the usual choice, a Gaussian whose density is known. “sivi” and “uivi” mix Gaussians "
-    "through a neural network, so q(z) can take other shapes, but its density is unknown. SIVI (semi-implicit) "
-    "raises an approximate bound. UIVI (unbiased implicit), the subject of the paper, estimates the gradient "
-    "of the ELBO itself, by sampling which mixture component gave each draw. Larger bounds are better."
+ABOUT = (
+    "Every method fits a distribution q(z) to a posterior, by raising a lower bound of the log evidence (the "
+    "ELBO). “explicit” is the usual choice, a Gaussian whose density is known. “sivi” and “uivi” mix Gaussians "
+    "through a neural network, with noise ε as its input. So q(z) can take other shapes, but its density is "
+    "unknown. SIVI (semi-implicit) raises an approximate bound. UIVI (unbiased implicit), the subject of the "
+    "paper, estimates the gradient of the ELBO itself, by sampling which ε could have made each z. Larger "
+    "bounds are better.",
+    "The preset “paper” has the settings of the paper (Titsias & Ruiz, “Unbiased Implicit Variational "
+    "Inference”, AISTATS 2019), the preset “default” has ours.",
 )
 
 
@@ -35,7 +38,7 @@ def _page(results: list[Result], faults: list[str]) -> str:
         "<meta name='viewport' content='width=device-width, initial-scale=1'>",
         f"<title>uivi: results</title><style>{markup.STYLE}</style></head><body>",
         "<h1>Unbiased implicit variational inference: results</h1>",
-        ABOUT,
+        *map(markup.note, ABOUT),
         protocol_warning(results),
         *map(markup.warning, faults),
     ]
@@ -43,9 +46,9 @@ def _page(results: list[Result], faults: list[str]) -> str:
         parts += [f"<h2>{section.title}</h2>", section.body(members)]
     deviations = distinct(text for section, _ in sections for text in section.deviations)
     parts += [
-        "<h2>Where the preset <code>paper</code> differs from the paper</h2>",
+        "<h2>Where the preset “paper” differs from the paper</h2>",
         markup.bullets(deviations),
-        "<h2>Provenance</h2>",
+        "<h2>How each result was made</h2>",
         markup.table(COLUMNS, results),
         data_sets(results),
         *(markup.folded(f"{run_name(r)}: configuration", json.dumps(r["config"], indent=1)) for r in results),

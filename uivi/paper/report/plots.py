@@ -21,6 +21,10 @@ SETTLED = 0.8
 """Share of each curve, from its end, that the vertical axis must hold."""
 FEW = 10
 """Curves with fewer points than this get markers."""
+WIDTH = 4.6
+"""Width of a figure in inches. A phone shows such a figure whole, with text that can be read."""
+TITLE, LABEL, TICK = 11, 10, 9
+"""Sizes of text in points."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,23 +72,27 @@ class Panel:
     log_from: float | None = None
 
 
-def curves_figure(grid: Sequence[Sequence[Panel]], height: float = 3.0) -> bytes:
-    """Draws a grid of panels with one legend below. `height` is the height of a panel in inches."""
-    rows, columns = len(grid), max(len(row) for row in grid)
-    everything = [result for row in grid for panel in row for result in panel.results]
-    styles = _styles(everything)
-    lines = distinct(line for row in grid for panel in row for line in panel.lines if line.meaning)
-    entries = len(styles) + len(lines)
-    width = 5.2 * columns if columns > 1 else 7.0
-    # An entry of the legend is about 2.2 inches wide. The figure grows by the rows of the legend.
-    per_row = max(1, int(width // 2.2))
-    below = 0.25 * -(-entries // per_row) + 0.2
-    figure = Figure(figsize=(width, height * rows + below), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False)
-    for axis, panel in zip(axes.flat, (panel for row in grid for panel in row), strict=True):
-        _draw(axis, panel, styles)
-    handles = [Line2D([], [], label=plain(name), **style) for name, style in styles.items()]
+def curves_figures(stacks: Sequence[Sequence[Panel]], height: float = 3.0) -> list[bytes]:
+    """Draws one figure for each stack of panels, with a legend below it.
+
+    A method has the same colour in all figures. `height` is the height of a panel in inches.
+    """
+    styles = _styles([result for stack in stacks for panel in stack for result in panel.results])
+    return [_stack(panels, styles, height) for panels in stacks]
+
+
+def _stack(panels: Sequence[Panel], styles: dict[str, dict[str, Any]], height: float) -> bytes:
+    here = {label(result) for panel in panels for result in panel.results}
+    lines = distinct(line for panel in panels for line in panel.lines if line.meaning)
+    handles = [Line2D([], [], label=plain(name), **styles[name]) for name in styles if name in here]
     handles += [Line2D([], [], label=k.meaning, color=GREY, linewidth=k.width, alpha=k.alpha) for k in lines]
+    per_row = 2
+    # The figure grows by the rows of the legend.
+    below = 0.25 * -(-len(handles) // per_row) + 0.2
+    figure = Figure(figsize=(WIDTH, height * len(panels) + below), layout="constrained")
+    axes = figure.subplots(len(panels), 1, squeeze=False)
+    for axis, panel in zip(axes.flat, panels, strict=True):
+        _draw(axis, panel, styles)
     legend_below(figure, handles, per_row)
     return png(figure)
 
@@ -92,7 +100,11 @@ def curves_figure(grid: Sequence[Sequence[Panel]], height: float = 3.0) -> bytes
 def legend_below(figure: Figure, handles: Sequence[Any], per_row: int) -> None:
     """Adds one legend for all axes, below them."""
     figure.legend(
-        handles=handles, loc="outside lower center", ncols=min(per_row, len(handles)), fontsize=8, frameon=False
+        handles=handles,
+        loc="outside lower center",
+        ncols=min(per_row, len(handles)),
+        fontsize=TICK,
+        frameon=False,
     )
 
 
@@ -116,10 +128,10 @@ def settled_limits(curves: Sequence[np.ndarray], share: float = SETTLED) -> tupl
 
 def dress(axis: Any, title: str, across: str, up: str) -> None:
     """Sets title and labels in the sizes that all figures use."""
-    axis.set_title("\n".join(textwrap.fill(line, 44) for line in plain(title).splitlines()), fontsize=10)
-    axis.set_xlabel(plain(across), fontsize=9)
-    axis.set_ylabel(plain(up), fontsize=9)
-    axis.tick_params(labelsize=8)
+    axis.set_title("\n".join(textwrap.fill(line, 40) for line in plain(title).splitlines()), fontsize=TITLE)
+    axis.set_xlabel(plain(across), fontsize=LABEL)
+    axis.set_ylabel(plain(up), fontsize=LABEL)
+    axis.tick_params(labelsize=TICK)
 
 
 def plain(text: str) -> str:

@@ -5,6 +5,9 @@ from uivi.paper.report import markup
 from uivi.paper.report.columns import Column, number
 from uivi.paper.results import Result, distinct, experiment_name
 
+STATUS = {"NONFINITE": "ended with numbers that are not finite", "RUNNING": "not finished"}
+"""The words for a status whose name does not say enough."""
+
 
 def protocol(result: Result) -> str:
     """Returns the effort, and the number of updates if it differs from the recipe's."""
@@ -31,33 +34,39 @@ def _versions(result: Result) -> str:
     return ", ".join(f"{name} {version}" for name, version in result["versions"].items())
 
 
+def _status(result: Result) -> str:
+    names: list[str] = result["status"]
+    return ", ".join(STATUS.get(name, name.lower()) for name in distinct(names))
+
+
 def _failed(result: Result) -> bool:
     return set(result["status"]) != {"DONE"}
 
 
 COLUMNS = (
-    Column(header="experiment", cell=experiment_name),
-    Column(header="preset", cell=lambda r: r["config"]["preset"]),
-    Column(header="method", cell=lambda r: r["config"]["method"]),
-    Column(header="effort", cell=protocol, flagged=_departs),
-    Column(header="seeds", cell=lambda r: ", ".join(map(str, r["config"]["seeds"]))),
+    Column(header="experiment", kind="text", cell=experiment_name),
+    Column(header="preset", kind="text", cell=lambda r: r["config"]["preset"]),
+    Column(header="method", kind="text name", cell=lambda r: r["config"]["method"]),
+    Column(header="effort", kind="text", cell=protocol, flagged=_departs),
+    Column(header="seeds", kind="text", cell=lambda r: ", ".join(map(str, r["config"]["seeds"]))),
     Column(header="updates", cell=lambda r: f"{r['config']['num_steps']:,}"),
-    Column(header="status", cell=lambda r: ", ".join(distinct(r["status"])).lower(), flagged=_failed),
+    Column(header="status", kind="text", cell=_status, flagged=_failed),
     Column(header="seconds, all fits", cell=lambda r: number(r["seconds"], 1)),
     Column(header="fits side by side", cell=lambda r: str(r["lanes"])),
-    Column(header="device", cell=lambda r: r["device"]),
-    Column(header="matrix precision", cell=lambda r: r["precision"]),
-    Column(header="versions", cell=_versions),
-    Column(header="fingerprint", cell=lambda r: r["fingerprint"]),
+    Column(header="device", kind="text", cell=lambda r: r["device"]),
+    Column(header="precision of products in the evaluation", kind="text", cell=lambda r: r["precision"]),
+    Column(header="versions", kind="text", cell=_versions),
+    Column(header="checksum of the settings", kind="text", cell=lambda r: r["fingerprint"]),
 )
 
 
 def protocol_warning(results: list[Result]) -> str:
     """Returns a warning if any run had less than full effort."""
-    if all(result["config"]["effort"] == "full" for result in results):
+    marks = distinct(f"“{r['config']['effort']}”" for r in results if r["config"]["effort"] != "full")
+    if not marks:
         return ""
     return markup.warning(
-        "Runs marked “quick” or “smoke” had few updates and a small evaluation budget. They do not follow "
+        f"Runs marked {' or '.join(marks)} had few updates and a small evaluation budget. They do not follow "
         "the paper's protocol, so do not compare their values with published ones."
     )
 

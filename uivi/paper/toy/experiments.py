@@ -44,7 +44,7 @@ def _toy(
         del effort
         return ToyTask(toy())
 
-    source = f"project goal; best published figure {best} (DIVI, as run by StatComp)"
+    source = f"our own goal; best published figure {best} (DIVI, as run by StatComp)"
     return Experiment(
         name=name,
         kind="toy",

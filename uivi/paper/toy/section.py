@@ -12,7 +12,7 @@ from uivi.paper.experiments import EXPERIMENTS
 from uivi.paper.report import markup, plots
 from uivi.paper.report.columns import COST, Column, bound_column, number, run_columns, value_column
 from uivi.paper.report.section import Section
-from uivi.paper.results import Result, distinct, experiment_name, grouped, label, median, values
+from uivi.paper.results import Result, experiment_name, grouped, label, median, values
 from uivi.paper.toy.experiments import DEVIATIONS
 
 VIEW = {"banana": ((-3.5, 3.5), (-10, 3)), "multimodal": ((-5.5, 5.5), (-4, 4))}
@@ -24,8 +24,10 @@ NOTE = (
     "includes the ε that generated z in the estimate of log q(z), the upper bound leaves it out; ± is the "
     "standard error over 2,048 draws. The paper's estimator (100 draws, 10,000 shared ε, the generating one "
     "left out) is biased upwards. “recovered” is the share of the gradient of I(z;ε) that the reverse sampler "
-    "recovers (1 means unbiased), “moved” the share of i-SIR weight that leaves the starting point. k-hat uses "
-    "the estimate of log q(z) that is too high in expectation."
+    "recovers (1 means unbiased), “moved” the share of i-SIR weight that leaves the starting point, "
+    "“acceptance” the share of HMC's proposals that are accepted. k-hat measures the tail of the importance "
+    "weights p(z)/q(z): below 0.7 they can be trusted. It uses the estimate of log q(z) that is too high in "
+    "expectation."
 )
 
 
@@ -49,54 +51,70 @@ COLUMNS = (
 )
 
 
-def draws_figure(results: list[Result]) -> bytes:
-    """Draws Figure 2: contours of each target with 300 draws, one column per method."""
-    names, columns = distinct(map(experiment_name, results)), distinct(map(label, results))
-    figure = Figure(figsize=(2.6 * len(columns) + 0.4, 2.6 * len(names) + 0.3), layout="constrained")
-    axes = figure.subplots(len(names), len(columns), squeeze=False)
-    for axis in axes.flat:
-        axis.set(xticks=[], yticks=[])
-    for result in results:
-        axis = axes[names.index(experiment_name(result)), columns.index(label(result))]
-        _draw_target(axis, result)
-        draws = np.asarray(result["exhibit"].get("draws") or np.empty((0, 2)))
-        axis.plot(draws[:, 0], draws[:, 1], ".", color=plots.BLUE, markersize=2.5, alpha=0.7)
-    for column, text in enumerate(columns):
-        axes[0, column].set_title(plots.plain(text), fontsize=9)
-    for row, name in enumerate(names):
-        axes[row, 0].set_ylabel(plots.plain(name), fontsize=9)
+def draws_figures(results: list[Result]) -> list[bytes]:
+    """Draws Figure 2: contours of each target with 300 draws. A target has one figure, with all methods."""
+    return [_draws_figure(found) for found in grouped(results, lambda r: r["title"]).values()]
+
+
+def _draws_figure(results: list[Result]) -> bytes:
+    columns = min(2, len(results))
+    rows = -(-len(results) // columns)
+    side = plots.WIDTH / 2
+    figure = Figure(figsize=(side * columns, (side + 0.1) * rows + 0.2), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).flat
+    contours = _contours(results[0])
+    for axis, result in zip(axes, results, strict=False):
+        _draw(axis, result, contours)
+        axis.set_title(plots.plain(label(result)), fontsize=plots.LABEL)
+    for axis in list(axes)[len(results) :]:
+        axis.set_visible(False)
+    figure.suptitle(plots.plain(results[0]["title"]), fontsize=plots.TITLE)
     return plots.png(figure)
 
 
-def _draw_target(axis: Any, result: Result) -> None:
+def _draw(axis: Any, result: Result, contours: np.ndarray | None) -> None:
+    (left, right), (bottom, top) = VIEW.get(experiment_name(result), DEFAULT_VIEW)
+    axis.set(xlim=(left, right), ylim=(bottom, top), xticks=[], yticks=[])
+    if contours is not None:
+        levels = contours.max() - np.array([8.0, 5.0, 3.0, 1.5, 0.5])
+        look: dict[str, Any] = {"colors": plots.ORANGE, "linewidths": 0.9, "linestyles": "solid"}
+        axis.contour(*_grid(result), contours, levels=levels, **look)
+    draws = np.asarray(result["exhibit"].get("draws") or np.empty((0, 2)))
+    axis.plot(draws[:, 0], draws[:, 1], ".", color=plots.BLUE, markersize=2.5, alpha=0.7)
+
+
+def _grid(result: Result) -> tuple[np.ndarray, np.ndarray]:
     (left, right), (bottom, top) = VIEW.get(experiment_name(result), DEFAULT_VIEW)
     xs, ys = np.meshgrid(np.linspace(left, right, 150), np.linspace(bottom, top, 150))
-    axis.set(xlim=(left, right), ylim=(bottom, top))
-    config = result["config"]
-    shown = EXPERIMENTS.get(config["experiment"])
+    return xs, ys
+
+
+def _contours(result: Result) -> np.ndarray | None:
+    """Returns the log density of the target on the grid, or None for a target that nobody knows."""
+    shown = EXPERIMENTS.get(experiment_name(result))
     if shown is None or shown.kind != "toy":
-        return
+        return None
     recipe = next(iter(next(iter(shown.recipes.values())).values()))  # the density is the same for all
     target = shown.task("smoke").target(jax.random.key(0), recipe)
-    grid = jnp.asarray(np.stack([xs, ys], -1), dtype=float)
-    log_p = np.asarray(jax.vmap(jax.vmap(lambda z: target.log_joint(z, ())))(grid))
-    levels = log_p.max() - np.array([8.0, 5.0, 3.0, 1.5, 0.5])
-    axis.contour(xs, ys, log_p, levels=levels, colors=plots.ORANGE, linewidths=0.9, linestyles="solid")
+    grid = jnp.asarray(np.stack(_grid(result), -1), dtype=float)
+    # Compiled whole: one operation after the other takes seconds.
+    density = jax.jit(jax.vmap(jax.vmap(lambda z: target.log_joint(z, ()))))
+    return np.asarray(density(grid))
 
 
-def history_figure(results: list[Result]) -> bytes:
+def history_figures(results: list[Result]) -> list[bytes]:
     """Draws the recorded lower bound of the ELBO (first seed) against the time spent in updates."""
     labels = ("seconds in updates (all seeds, no compilation)", "ELBO in nats (lower bound)")
     line = (plots.Line("elbo_lower"),)
     groups = grouped(results, lambda r: r["title"]).items()
-    return plots.curves_figure(
+    return plots.curves_figures(
         [
             [
                 plots.Panel(
                     title=title, labels=labels, results=found, lines=line, against="seconds", log_from=1e-2
                 )
-                for title, found in groups
             ]
+            for title, found in groups
         ]
     )
 
@@ -121,14 +139,14 @@ def _body(results: list[Result]) -> str:
         [
             markup.heading("Draws (Figure 2 of the paper)"),
             markup.note("Contours of the target and 300 draws from each fit (first seed)."),
-            markup.image(draws_figure(results), "draws over contours"),
+            markup.figures(draws_figures(results), "draws over contours"),
             markup.heading("Values"),
             markup.table(COLUMNS, results),
             markup.note(NOTE),
             markup.heading("Against the goals"),
             _goals(results),
             markup.heading("Lower bound against time"),
-            markup.image(history_figure(results), "ELBO against time"),
+            markup.figures(history_figures(results), "ELBO against time"),
         ]
     )
 

@@ -8,39 +8,41 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from uivi.paper.report import plots
-from uivi.paper.results import Result, distinct, grouped, label, look_up
+from uivi.paper.results import Result, grouped, label, look_up
 
 ESTIMATORS = {
     "paper": ("Reds", "o", "paper's estimator (no bound)"),
     "lower": ("Blues", "s", "generating ε included (lower bound)"),
 }
+WIDTH = 5.6
+"""Width of a figure in inches: it has two panels side by side."""
 REFERENCE: dict[str, Any] = {"color": "black", "linestyle": "dotted", "linewidth": 1.2}
 
 
-def drift_figure(results: list[Result]) -> bytes | None:
-    """Draws both estimators against M, with one line per S, one row per data set and one column per method.
+def drift_figures(results: list[Result]) -> list[bytes]:
+    """Draws both estimators against M, with one line per S, one figure per data set and one panel per method.
 
-    Returns None if no result has more than one M: explicit families have no ε.
+    Leaves out results with a single M: explicit families have no ε.
     """
     varied = [result for result in results if len(_budgets(result, "mixing")) > 1]
-    if not varied:
-        return None
-    rows, columns = grouped(varied, lambda r: r["title"]), distinct(map(label, varied))
     sizes = sorted({size for result in varied for size in _budgets(result, "draws")})
-    figure = Figure(figsize=(max(3.6 * len(columns), 7.0), 3.0 * len(rows) + 0.7), layout="constrained")
-    axes = figure.subplots(len(rows), len(columns), squeeze=False)
-    for line, (title, members) in zip(axes, rows.items(), strict=True):
-        by_label = {label(result): result for result in members}
-        drawn = [
-            (axis, _draw(axis, by_label[name], sizes))
-            for axis, name in zip(line, columns, strict=True)
-            if name in by_label
-        ]
-        _equal_spans(drawn)
-        for axis, name in zip(line, columns, strict=True):
-            plots.dress(axis, f"{title}\n{name}", "M, number of fresh ε", "log p(x) in nats")
-            axis.set_visible(name in by_label)
-    plots.legend_below(figure, _handles(sizes, references=any(map(_reference, varied))), 2)
+    return [_figure(title, found, sizes) for title, found in grouped(varied, lambda r: r["title"]).items()]
+
+
+def _figure(title: str, results: list[Result], sizes: list[int]) -> bytes:
+    columns = min(2, len(results))
+    rows = -(-len(results) // columns)
+    handles = _handles(sizes, references=any(map(_reference, results)))
+    below = 0.22 * len(handles) + 0.6
+    figure = Figure(figsize=(WIDTH, 2.7 * rows + below), layout="constrained")
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+    _equal_spans([(axis, _draw(axis, result, sizes)) for axis, result in zip(axes, results, strict=False)])
+    for axis, result in zip(axes, results, strict=False):
+        plots.dress(axis, label(result), "M, number of fresh ε", "log p(x) in nats")
+    for axis in axes[len(results) :]:
+        axis.set_visible(False)
+    figure.suptitle(plots.plain(title), fontsize=plots.TITLE)
+    plots.legend_below(figure, handles, 1)
     return plots.png(figure)
 
 

@@ -93,6 +93,6 @@ DEVIATIONS = (
     "The explicit VAE uses reparameterised gradients throughout, also for its entropy.",
     "The authors evaluate the test images every 1,000 updates with 100 draws; our curve has 20 points.",
     "On a GPU, updates multiply matrices in tensorfloat32, and UIVI's chain has float16 forces with "
-    "energies of float32 accuracy (see speed.md); evaluation is in float32.",
+    "energies of float32 accuracy; evaluation is in float32.",
     "Data sets run side by side in one program: the time of each is half the time of both.",
 )

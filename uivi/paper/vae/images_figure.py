@@ -9,25 +9,33 @@ from uivi.paper.report import plots
 from uivi.paper.results import Result, label
 
 SIDE = 28
+PER_ROW = 5
+"""Number of images side by side, so that a phone shows the figure whole."""
 
 
 def images_figure(result: Result) -> bytes:
     """Draws ten images above their reconstructions (first seed)."""
     exhibit = result["exhibit"]
-    strips = [_strip(exhibit[name]) for name in ("images", "reconstructions")]
-    figure = Figure(figsize=(7.0, 1.75), layout="constrained")
+    images, means = (_pictures(exhibit[name]) for name in ("images", "reconstructions"))
+    strips = [_strip(some[i : i + PER_ROW]) for i in range(0, len(images), PER_ROW) for some in (images, means)]
+    figure = Figure(figsize=(plots.WIDTH, 0.86 * len(strips) + 0.3), layout="constrained")
     axis = figure.subplots()
     axis.imshow(np.concatenate(strips), cmap="gray_r", vmin=0, vmax=255, interpolation="nearest")
-    middles = (np.arange(2) + 0.5) * strips[0].shape[0]
-    axis.set_yticks(middles, labels=("image", "mean"), fontsize=8)
+    middles = (np.arange(len(strips)) + 0.5) * strips[0].shape[0]
+    labels = [("image", "mean")[i % 2] for i in range(len(strips))]
+    axis.set_yticks(middles, labels=labels, fontsize=plots.TICK)
     axis.set_xticks([])
     axis.tick_params(length=0)
-    axis.set_title(plots.plain(f"{result['title']}, {label(result)}"), fontsize=10)
+    axis.set_title(plots.plain(f"{result['title']}, {label(result)}"), fontsize=plots.LABEL)
     return plots.png(figure)
 
 
-def _strip(encoded: str) -> np.ndarray:
-    """Returns the images side by side, with a grey line between them."""
+def _pictures(encoded: str) -> np.ndarray:
+    """Returns the images with a grey frame around each."""
     images = np.frombuffer(base64.b64decode(encoded), np.uint8).reshape(-1, SIDE, SIDE)
-    framed = np.pad(images, ((0, 0), (1, 1), (1, 1)), constant_values=90)
-    return np.concatenate(list(framed), axis=1)
+    return np.pad(images, ((0, 0), (1, 1), (1, 1)), constant_values=90)
+
+
+def _strip(images: np.ndarray) -> np.ndarray:
+    """Returns the images side by side."""
+    return np.concatenate(list(images), axis=1)

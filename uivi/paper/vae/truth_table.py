@@ -50,7 +50,8 @@ REAL = (
 
 
 def truth_table(results: list[Result]) -> str:
-    """Returns the table of simulated images, then the table of test images."""
+    """Returns the table of simulated images, then the table of test images, for the results that have them."""
+    results = [r for r in results if look_up(r["seeds"][0], "truth")] or results
     return (
         "<p>Images simulated from the fitted model:</p>"
         + markup.table(SIMULATED, results)
