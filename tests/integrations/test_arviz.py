@@ -39,12 +39,13 @@ def flat_of(values) -> np.ndarray:
     return values.values.reshape(-1, *values.shape[2:])
 
 
-@pytest.mark.parametrize("number", [1_000, 40])
+@pytest.mark.parametrize("number", [1_000, 997, 40])
 def test_a_summary_has_no_warning_and_no_nan(fitted, number):
     """Before draws had several chains, R-hat was NaN and each variable gave a warning."""
     arviz = pytest.importorskip("arviz")
     data = fitted.to_arviz(jax.random.key(1), number, log_likelihood=False, predictive=False)
     assert data["posterior"].sizes["chain"] == 4
+    assert data["posterior"].sizes["draw"] == -(-number // 4)
     summary = arviz.summary(data)
     assert np.all(np.isfinite(summary["r_hat"].astype(float)))
 
@@ -54,9 +55,9 @@ def test_groups_of_a_model(tree):
         "posterior", "unconstrained_posterior", "sample_stats", "log_likelihood", "posterior_predictive",
         "observed_data",
     }  # fmt: skip
-    assert tree["posterior"]["weights"].shape == (2, 25, 2)
+    assert tree["posterior"]["weights"].shape == (4, 13, 2)
     assert set(tree["posterior"].data_vars) == {"scale", "weights", "mean"}
-    assert tree["log_likelihood"]["y"].shape == tree["posterior_predictive"]["y"].shape == (2, 25, 12)
+    assert tree["log_likelihood"]["y"].shape == tree["posterior_predictive"]["y"].shape == (4, 13, 12)
     assert tree["posterior_predictive"]["y"].dims == ("chain", "draw", "rows")
     np.testing.assert_array_equal(tree["observed_data"]["y"], Y)
     assert tree["posterior"].attrs["inference_library"] == "uivi"
@@ -81,7 +82,7 @@ def test_parts_can_be_left_out(fitted):
 def test_other_structures():
     plain = uivi.fit(log_density, 2, key=jax.random.key(0), **implicit_settings(3))
     tree = plain.to_arviz(jax.random.key(1), 30)
-    assert tree["posterior"]["z"].shape == (3, 10, 2)
+    assert tree["posterior"]["z"].shape == (4, 8, 2)
     assert np.all(tree["sample_stats"]["log_q_lower"] <= tree["sample_stats"]["log_q_upper"] + 1)
     nested = {"a": np.zeros(1, np.float32), "b": [np.zeros(1, np.float32)]}
     named = lambda z: log_density(jax.numpy.concatenate([z["a"], z["b"][0]]))
@@ -89,6 +90,11 @@ def test_other_structures():
         jax.random.key(1), 7
     )
     assert tree["posterior"]["a"].shape == tree["posterior"]["b_0"].shape == (1, 7, 1)
+
+
+def test_the_number_of_draws_is_positive(fitted):
+    with pytest.raises(ValueError, match="num_draws"):
+        fitted.to_arviz(jax.random.key(1), 0)
 
 
 def test_densities_need_the_target(fitted, tmp_path):

@@ -191,7 +191,7 @@ def test_a_posterior_is_exported_saved_and_loaded(target, tmp_path, getkey):
     tree = posterior.to_arviz(getkey(), 10)
     assert set(tree["posterior"].data_vars) == {"scale", "weights", "levels", "norm"}
     assert tree["log_likelihood"]["y"].dims == ("chain", "draw", "rows")
-    assert tree["posterior_predictive"]["y"].shape == (2, 5, NUM_ROWS)
+    assert tree["posterior_predictive"]["y"].shape == (1, 10, NUM_ROWS)
     posterior.save(tmp_path / "model.uivi")
     key = getkey()
     again = uivi.load(tmp_path / "model.uivi", target=target).sample(key, 3)

@@ -174,7 +174,7 @@ def test_a_simplex_may_have_dims():
         pm.Dirichlet("share", np.ones(3), dims="part")
     data = uivi.fit(model, random_seed=0, **settings(2)).to_arviz(jax.random.key(1), 4)
     assert data["posterior"]["share"].dims == ("chain", "draw", "part")
-    assert data["unconstrained_posterior"]["share"].shape == (4, 1, 2)
+    assert data["unconstrained_posterior"]["share"].shape == (1, 4, 2)
     assert "observed_data" not in group_names(data)
 
 

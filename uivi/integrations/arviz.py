@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from uivi import _checks
 from uivi._types import Key
 from uivi.integrations._optional import needs
 from uivi.targets.model import AbstractModelTarget
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
 
 Group = dict[str, np.ndarray]
 
-MOST_CHAINS = 4
-"""Number of chains to which draws are dealt: with fewer, ArviZ has no R-hat and warns."""
+NUM_CHAINS = 4
+"""Number of chains to which draws are dealt: ArviZ has no R-hat of one chain, and warns."""
+FEWEST = 4
+"""Least number of draws in each of several chains: of shorter chains ArviZ has no R-hat either."""
 
 
 def to_arviz(
@@ -37,49 +40,50 @@ def to_arviz(
     `log_weight` (Pareto-smoothed, normalised). The result is a DataTree, or InferenceData if the installed
     ArviZ is older than 1, as PyMC 5 needs it.
 
-    The draws are no Markov chain. They are dealt to four chains because ArviZ asks for several, or to three,
-    two or one if their number does not divide. R-hat is 1 and the effective sample size is the number of draws,
-    up to chance, however bad the fit is: use `posterior.check()` instead.
+    The draws are no Markov chain. They are dealt to four chains, because ArviZ's numbers need several; fewer
+    than 16 draws stay in one. R-hat is 1 and the effective sample size is the number of draws, up to chance,
+    however bad the fit is: use `posterior.check()` instead.
 
     Args:
         posterior: a posterior with its target.
         key: random key.
-        num_draws: number of draws in all chains.
+        num_draws: number of draws in all chains together, from 16 on rounded up to a multiple of four.
         log_likelihood: whether to evaluate every observation at every draw.
         predictive: whether to draw new observations.
     """
     draw_key, predict_key = jax.random.split(key)
-    evaluated = posterior.evaluate(draw_key, num_draws)
+    num_draws = _checks.positive_int("num_draws", num_draws)
+    chains = NUM_CHAINS if num_draws >= NUM_CHAINS * FEWEST else 1
+    evaluated = posterior.evaluate(draw_key, num_draws + -num_draws % chains)
     draws = posterior.structured(evaluated.z)
     weights, k = posterior.smoothed_weights(evaluated)
     groups: dict[str, Group] = {
-        "posterior": _chain(named(draws)),
-        "unconstrained_posterior": _chain({"z": np.asarray(evaluated.z)}),
-        "sample_stats": _chain(
-            {
-                "log_p": np.asarray(evaluated.log_p),
-                "log_q_lower": np.asarray(evaluated.log_q_low),
-                "log_q_upper": np.asarray(evaluated.log_q_high),
-                "log_weight": weights,
-            }
-        ),
+        "posterior": named(draws),
+        "unconstrained_posterior": {"z": np.asarray(evaluated.z)},
+        "sample_stats": {
+            "log_p": np.asarray(evaluated.log_p),
+            "log_q_lower": np.asarray(evaluated.log_q_low),
+            "log_q_upper": np.asarray(evaluated.log_q_high),
+            "log_weight": weights,
+        },
     }
+    fixed: dict[str, Group] = {}
     dims: dict[str, list[str]] = {}
     coords: dict[str, Any] = {}
     if isinstance(posterior.target, AbstractModelTarget):
         model = posterior.target.model
         dims, coords = model.dims, model.coords
         latent = {name: draws[name] for name in model.example}
-        groups["unconstrained_posterior"] = _chain(
-            named(jax.vmap(posterior.target.unflatten)(jnp.asarray(evaluated.z)))
+        groups["unconstrained_posterior"] = named(
+            jax.vmap(posterior.target.unflatten)(jnp.asarray(evaluated.z))
         )
         if log_likelihood:
-            groups["log_likelihood"] = _chain(model.log_likelihood(latent))
+            groups["log_likelihood"] = model.log_likelihood(latent)
         if predictive:
-            groups["posterior_predictive"] = _chain(model.predict(predict_key, latent))
-        groups["observed_data"] = model.observed()
-        groups["constant_data"] = model.constants
-    filled = {name: group for name, group in groups.items() if group}
+            groups["posterior_predictive"] = model.predict(predict_key, latent)
+        fixed = {"observed_data": model.observed(), "constant_data": model.constants}
+    every = {name: _dealt(group, chains) for name, group in groups.items()} | fixed
+    filled = {name: group for name, group in every.items() if group}
     return _convert(filled, dims, coords, {"inference_library": "uivi", "pareto_k": k})
 
 
@@ -90,14 +94,9 @@ def named(draws: PyTree) -> Group:
     return {name(path): np.asarray(leaf) for path, leaf in leaves}
 
 
-def _chain(group: Group) -> Group:
+def _dealt(group: Group, chains: int) -> Group:
     """Deals independent draws to chains of equal length."""
-
-    def dealt(value: np.ndarray) -> np.ndarray:
-        chains = next(n for n in range(MOST_CHAINS, 0, -1) if len(value) % n == 0)
-        return value.reshape(chains, -1, *value.shape[1:])
-
-    return {name: dealt(np.asarray(value)) for name, value in group.items()}
+    return {name: np.reshape(value, (chains, -1, *np.shape(value)[1:])) for name, value in group.items()}
 
 
 def _convert(groups: dict[str, Group], dims: dict, coords: dict, attrs: dict[str, Any]) -> Any:
