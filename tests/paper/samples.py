@@ -1,9 +1,13 @@
 """Results of every kind, as the runner writes them, with made-up numbers."""
 
 import base64
+import io
 import json
 
 import numpy as np
+from rich.console import Console
+
+from uivi.paper.report.sections import SECTIONS
 
 ROWS = 6
 
@@ -82,3 +86,18 @@ def autoencoder(
 
 
 MAKERS = {"toy": toy, "logreg": logreg, "iterations": iterations, "vae": autoencoder}
+FIGURES = {"toy": 2, "logreg": 1, "iterations": 2, "vae": 3}
+"""Number of figures that one result of each kind has on the page."""
+
+
+def count_images(page):
+    return page.count("src='data:image/png;base64,")
+
+
+TITLES = {kind: section.title for kind, section in SECTIONS.items()}
+
+
+def printed(renderable):
+    console = Console(file=io.StringIO(), width=300)
+    console.print(renderable)
+    return console.file.getvalue()

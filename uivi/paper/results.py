@@ -9,6 +9,8 @@ Result = dict[str, Any]
 T = TypeVar("T", bound=Hashable)
 
 EFFORTS = ("full", "quick", "smoke")
+LARGEST = 1e300
+"""A number beyond this is no result, and sums and figures would overflow."""
 COMPILES = 20
 """A stretch of updates this many times slower than the median stretch contains a compilation."""
 
@@ -49,14 +51,25 @@ def run_name(result: Result) -> str:
 def look_up(values: Any, *path: str) -> Any:
     """Returns the entry under `path`, or None if any part of the path is missing."""
     for part in path:
-        values = None if values is None else values.get(part)
+        values = values.get(part) if isinstance(values, dict) else None
     return values
+
+
+def look_up_number(values: Any, *path: str) -> float | None:
+    """Returns the number under `path`, or None if there is none."""
+    found = look_up(values, *path)
+    return float(found) if is_number(found) else None
+
+
+def is_number(value: Any) -> bool:
+    """Returns whether a value of a file is a finite number."""
+    return type(value) in (int, float) and abs(value) < LARGEST
 
 
 def values(result: Result, *path: str) -> list[float]:
     """Returns the value under `path` for every seed that has one."""
-    found = (look_up(seed, *path) for seed in result["seeds"])
-    return [float(value) for value in found if value is not None]
+    found = (look_up_number(seed, *path) for seed in result["seeds"])
+    return [value for value in found if value is not None]
 
 
 def median(result: Result, *path: str) -> float | None:

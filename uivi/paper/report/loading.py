@@ -1,17 +1,19 @@
 """Reads the `result.json` files below a directory. A file that cannot be shown does not hide the others."""
 
+import base64
 import json
-import math
 import pathlib
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from uivi.paper.experiments import EXPERIMENTS
-from uivi.paper.results import Result
+from uivi.paper.results import Result, is_number, look_up
 
 PRESETS = ("paper", "default")
 KINDS = ("toy", "logreg", "iterations", "vae")
+IMAGE = 28 * 28
+"""Number of pixels of an image, each a byte."""
 
 
 class Loaded(NamedTuple):
@@ -64,12 +66,45 @@ def _load(path: pathlib.Path) -> Result:
     return result
 
 
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+def _is_seeds(value: Any) -> bool:
+    """Whether there is an entry for a seed at least. A value that is no number counts as missing."""
+    return _is_list(value, dict) and bool(value) and all(map(_has_drift, value))
 
 
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
+def _has_drift(seed: dict[str, Any]) -> bool:
+    rows = seed.get("drift") or []
+    return _is_list(rows, dict) and all(
+        all(type(row.get(name)) is int and row[name] > 0 for name in ("draws", "mixing"))
+        and all(row.get(name) is None or is_number(row[name]) for name in ("paper", "lower"))
+        for row in rows
+    )
+
+
+def _is_exhibit(value: Any) -> bool:
+    """Whether the draws are points of the plane, and the images as many as their reconstructions."""
+    if not isinstance(value, dict):
+        return False
+    draws = value.get("draws") or []
+    if not _is_list(draws, list) or not all(len(z) == 2 and all(map(is_number, z)) for z in draws):
+        return False
+    sizes = [_count_bytes(value.get(name, "")) for name in ("images", "reconstructions")]
+    return sizes[0] == sizes[1] and sizes[0] % IMAGE == 0
+
+
+def _count_bytes(text: Any) -> int:
+    """Returns the number of bytes that a text in base64 stands for, or -1 if it is none."""
+    try:
+        return len(base64.b64decode(text, validate=True))
+    except (TypeError, ValueError):
+        return -1
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_list(value: Any, kind: type) -> bool:
+    return isinstance(value, list) and all(isinstance(item, kind) for item in value)
 
 
 def _is_history(value: Any) -> bool:
@@ -77,35 +112,35 @@ def _is_history(value: Any) -> bool:
     if not isinstance(value, dict) or not all(isinstance(column, list) for column in value.values()):
         return False
     steps, seconds = value.get("step", []), value.get("seconds", [])
-    if not all(_is_number(x) for x in [*steps, *seconds]) or len(steps) != len(seconds):
+    if not all(is_number(x) for x in [*steps, *seconds]) or len(steps) != len(seconds):
         return False
     if any(a >= b for a, b in zip([0, *steps], steps, strict=False)):
         return False
-    return all(x is None or _is_number(x) for column in value.values() for x in column)
+    return all(x is None or is_number(x) for column in value.values() for x in column)
 
 
 SHAPE: dict[str, Callable[[Any], bool]] = {
-    "config.kind": lambda x: isinstance(x, str) and x in KINDS,
-    "config.experiment": lambda x: isinstance(x, str),
-    "config.preset": lambda x: isinstance(x, str),
-    "config.method": lambda x: isinstance(x, str),
-    "config.effort": lambda x: isinstance(x, str),
+    "config.kind": lambda x: _is_text(x) and x in KINDS,
+    "config.experiment": _is_text,
+    "config.preset": _is_text,
+    "config.method": _is_text,
+    "config.effort": _is_text,
     "config.seeds": lambda x: isinstance(x, list) and all(type(seed) is int for seed in x),
     "config.num_steps": lambda x: type(x) is int,
     "config.task": lambda x: isinstance(x, dict),
-    "title": lambda x: isinstance(x, str),
-    "fingerprint": lambda x: isinstance(x, str),
-    "device": lambda x: isinstance(x, str),
-    "precision": lambda x: isinstance(x, str),
+    "title": _is_text,
+    "fingerprint": _is_text,
+    "device": _is_text,
+    "precision": _is_text,
     "versions": lambda x: isinstance(x, dict),
-    "status": _is_texts,
+    "status": lambda x: _is_list(x, str),
     "lanes": lambda x: type(x) is int and x > 0,
-    "seconds": _is_number,
-    "seconds_per_fit": _is_number,
-    "seeds": lambda x: isinstance(x, list) and bool(x) and all(isinstance(seed, dict) for seed in x),
+    "seconds": is_number,
+    "seconds_per_fit": is_number,
+    "seeds": _is_seeds,
     "history": _is_history,
-    "exhibit": lambda x: isinstance(x, dict),
-    "published": lambda x: x is None or (isinstance(x, dict) and _is_number(x.get("value"))),
+    "exhibit": _is_exhibit,
+    "published": lambda x: x is None or (is_number(look_up(x, "value")) and _is_text(look_up(x, "source"))),
 }
 """What the report needs of a result: the place of each entry, and whether a value can be shown."""
 
@@ -113,7 +148,7 @@ SHAPE: dict[str, Callable[[Any], bool]] = {
 def _fault(result: Any) -> str:
     """Returns what keeps a result from being shown, or an empty string."""
     if not isinstance(result, dict):
-        return f"a {type(result).__name__} in place of entries"
+        return f"{json.dumps(result)[:40]} in place of named entries"
     for place, is_right in SHAPE.items():
         value = result
         for name in place.split("."):

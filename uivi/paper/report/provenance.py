@@ -74,4 +74,5 @@ def protocol_warning(results: list[Result]) -> str:
 def data_sets(results: list[Result]) -> str:
     """Returns a list of the data sets, each with its description."""
     tasks = [result["config"]["task"] for result in results]
-    return markup.bullets(distinct(f"{t['dataset']}: {t['description']}" for t in tasks if "dataset" in t))
+    pairs = distinct((str(t["dataset"]), str(t.get("description", ""))) for t in tasks if "dataset" in t)
+    return markup.bullets(f"{name}: {description}" for name, description in pairs)

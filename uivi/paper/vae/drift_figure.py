@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from uivi.paper.report import plots
-from uivi.paper.results import Result, grouped, label, look_up
+from uivi.paper.results import Result, grouped, label, look_up, look_up_number
 
 ESTIMATORS = {
     "paper": ("Reds", "o", "paper's estimator (no bound)"),
@@ -58,7 +58,7 @@ def _reference(result: Result) -> float | None:
     """Returns AIS on the test images, or None if it was run on other images than the estimators."""
     truth = look_up(result["seeds"][0], "truth")
     same = look_up(truth, "images") == look_up(result["config"], "task", "budget", "drift_images")
-    return look_up(truth, "real", "ais_lower", "mean") if same else None
+    return look_up_number(truth, "real", "ais_lower", "mean") if same else None
 
 
 def _draw(axis: Any, result: Result, sizes: list[int]) -> list[float]:

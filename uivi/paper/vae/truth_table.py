@@ -2,7 +2,7 @@
 
 from uivi.paper.report import markup
 from uivi.paper.report.columns import Column, number, plus_minus, run_columns
-from uivi.paper.results import Result, look_up
+from uivi.paper.results import Result, look_up, look_up_number
 
 Z = 3.0
 """Number of standard errors above the AIS upper bound at which an estimator is highlighted."""
@@ -11,19 +11,19 @@ Z = 3.0
 def _column(images: str, header: str, *path: str) -> Column:
     def text(result: Result) -> str:
         found = look_up(result["seeds"][0], "truth", images, *path)
-        return "–" if found is None else plus_minus(found.get("mean"), found.get("stderr"), 2)
+        return plus_minus(look_up_number(found, "mean"), look_up_number(found, "stderr"), 2)
 
     def too_high(result: Result) -> bool:
         truth = look_up(result["seeds"][0], "truth", images)
-        value, ceiling = (look_up(truth, *where, "mean") for where in (path, ("ais_upper",)))
-        stderr = look_up(truth, *path, "stderr") or 0.0
+        value, ceiling = (look_up_number(truth, *where, "mean") for where in (path, ("ais_upper",)))
+        stderr = look_up_number(truth, *path, "stderr") or 0.0
         return value is not None and ceiling is not None and value > ceiling + Z * stderr
 
     return Column(header=header, cell=text, flagged=too_high)
 
 
 def _count(result: Result) -> str:
-    return number(look_up(result["seeds"][0], "truth", "images"), 0)
+    return number(look_up_number(result["seeds"][0], "truth", "images"), 0)
 
 
 def _columns(images: str) -> tuple[Column, ...]:
