@@ -93,14 +93,16 @@ def parabola(sd: float, bend: float) -> tuple[Density, Draw]:
 
 
 def ring(radius: float, width: float) -> tuple[Density, Draw]:
-    """Returns a ring of normal thickness. A change of variables leaves out the radius's Jacobian."""
+    """Returns a ring of normal thickness."""
+    grid = np.linspace(max(radius - 8 * width, 0.0), radius + 8 * width, 4_001, dtype=np.float32)
+    # The radius r has the density r exp(-(r - radius)² / (2 width²)).
+    below = np.cumsum(grid * np.exp(-0.5 * ((grid - radius) / width) ** 2))
+    below = below / below[-1]
 
     def draw(key: Key) -> Latent:
-        angle_key, radius_key = jax.random.split(key)
-        angle = jax.random.uniform(angle_key, maxval=2 * jnp.pi)
-        # The radius has density r exp(-(r - radius)² / (2 width²)); without the factor r for a thin ring.
-        length = radius + width**2 / radius + width * jax.random.normal(radius_key)
-        return length * jnp.stack([jnp.cos(angle), jnp.sin(angle)])
+        angle, share = jax.random.uniform(key, (2,))
+        length = jnp.interp(share, below, grid)
+        return length * jnp.stack([jnp.cos(2 * jnp.pi * angle), jnp.sin(2 * jnp.pi * angle)])
 
     return lambda z: -0.5 * ((jnp.sqrt(jnp.sum(z**2) + 1e-12) - radius) / width) ** 2, draw
 
@@ -221,8 +223,14 @@ def nan_beyond(limit: float) -> Density:
 
 
 def stopped(z: Latent) -> Scalar:
-    """Hides half of its gradient: z₁ is near 3 z₀."""
-    return -0.5 * (z[0] ** 2 + (z[1] - jax.lax.stop_gradient(3 * z[0])) ** 2)
+    """Hides half of its gradient: z₀ is near 3 z₁."""
+    return -0.5 * (z[1] ** 2 + (z[0] - jax.lax.stop_gradient(3 * z[1])) ** 2)
+
+
+def stopped_draw(key: Key) -> Latent:
+    """Draws from it."""
+    noise = jax.random.normal(key, (2,))
+    return jnp.stack([3 * noise[1] + noise[0], noise[1]])
 
 
 @jax.custom_jvp
