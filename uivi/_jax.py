@@ -4,10 +4,12 @@ import contextlib
 import functools
 import importlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
 import equinox as eqx
 import jax
+import numpy as np
 from jax.extend import core
 from threadpoolctl import ThreadpoolController
 
@@ -72,9 +74,31 @@ def load_blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+def is_transformed() -> bool:
+    """Whether this code runs inside `jax.jit`, `vmap`, `grad` or another transformation."""
+    return core.get_opaque_trace_state() != _untransformed()
+
+
+@functools.cache
+def _untransformed() -> Any:
+    # A new thread is outside of all transformations, wherever this is called first.
+    with ThreadPoolExecutor(1) as executor:
+        return executor.submit(core.get_opaque_trace_state).result()
+
+
+@contextlib.contextmanager
+def without_nan_checks() -> Iterator[None]:
+    """Lets numbers be NaN or infinite, whatever `jax_debug_nans` and NumPy's warnings say.
+
+    Trial steps and draws may leave the support of a density. A fit looks for such numbers by itself.
+    """
+    with jax.debug_nans(new_val=False), jax.debug_infs(new_val=False), np.errstate(all="ignore"):
+        yield
+
+
 @contextlib.contextmanager
 def ordinary_promotion() -> Iterator[None]:
-    """JAX's ordinary promotion rules, which BlackJAX, NumPyro and PyTensor need.
+    """JAX's ordinary promotion rules, which BlackJAX, NumPyro, Optax and PyTensor need.
 
     The user may have made the rules strict.
     """

@@ -82,6 +82,6 @@ class Status(enum.Enum):
 
     RUNNING = "still running"
     DONE = "all updates done"
-    INTERRUPTED = "interrupted: the fit can resume from its checkpoint"
+    INTERRUPTED = "interrupted before the last update"
     NONFINITE = "stopped: gradients or parameters became non-finite"
     DIVERGED = "all updates done, but the bound to choose by was never finite"

@@ -8,7 +8,7 @@ import optax
 import pytest
 
 import uivi
-from tests.tiny import explicit_settings, log_density
+from tests.tiny import explicit_settings, implicit_settings, log_density
 from uivi.targets import Density
 from uivi.targets.traced import digest
 
@@ -71,6 +71,75 @@ def test_a_sampler_given_as_a_string(unchecked):
     for make in (lambda: uivi.UIVI(sampler="hmc"), lambda: uivi.reverse.Compose("hmc")):
         with pytest.raises(TypeError, match="expected .*reverse sampler.* got str 'hmc'"):
             make()
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda function: jax.jit(function)(1.0),
+        lambda function: jax.vmap(function)(jnp.arange(2.0)),
+        lambda function: jax.grad(function)(1.0),
+        lambda function: jax.eval_shape(function, 1.0),
+        lambda function: jax.lax.map(function, jnp.arange(2.0)),
+    ],
+    ids=["jit", "vmap", "grad", "eval_shape", "map"],
+)
+@pytest.mark.parametrize("is_used", [True, False])
+def test_a_fit_inside_a_transformation(transform, is_used):
+    def answer(mean):
+        posterior = fit(lambda z: -0.5 * jnp.sum((z - mean if is_used else z) ** 2))
+        return jnp.sum(posterior.sample(jax.random.key(1), 2))
+
+    with pytest.raises(ValueError, match="expected uivi.fit outside of jax.jit, jax.vmap, jax.grad"):
+        transform(answer)
+
+
+def test_nan_checks_of_jax_do_not_end_a_fit():
+    """Draws of q may leave the support. The verdict finds them by itself."""
+    density = lambda z: -0.5 * jnp.sum(z**2) + 0.01 * jnp.log(z[0] + 3)
+    with jax.debug_nans(True), jax.debug_infs(True):
+        posterior = fit(density, check=True)
+        assert posterior.check().weights.finite < 1
+        with pytest.raises(FloatingPointError):  # control: the user's own numbers are checked as before
+            jax.block_until_ready(jnp.log(jnp.array(-1.0)))
+
+
+def test_strict_promotion(monkeypatch):
+    """Optax mixes dtypes inside; the suite's settings hide it, so they are taken back here."""
+    monkeypatch.setattr(optax.tree, "bias_correction", optax.tree.bias_correction.__wrapped__)
+    with pytest.raises(ValueError, match="promotion"), jax.numpy_dtype_promotion("strict"):
+        optax.tree.bias_correction(jnp.ones(2), 0.9, jnp.int32(1))  # control
+    sampler = uivi.ISIR(num_proposals=5, num_rounds=1, proposal=uivi.reverse.Learned(width=8, depth=1))
+    settings = implicit_settings() | {"estimator": uivi.UIVI(num_draws=4, sampler=sampler)}
+    with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+        assert fit(**settings, optimizer=optax.adam(2e-3)).status is uivi.Status.DONE
+
+
+def test_a_large_mean_in_double_precision(x64):
+    del x64
+    family = uivi.ExplicitGaussian(jnp.array([1.7e9, jnp.log(100.0)]))
+    density = lambda z: -0.5 * jnp.sum(((z - 1.7e9) / 100) ** 2)
+    posterior = fit(density, 1, family=family, check=True)
+    assert np.isfinite(posterior.check().lower.mean)
+
+
+@pytest.mark.parametrize(
+    ("density", "optimizer"),
+    [
+        (lambda z: jnp.sum(z**2), None),
+        (log_density, optax.sgd(1e20)),
+        (log_density, optax.adam(1e30)),
+        (lambda z: -0.5 * jnp.sum(((z - 1e4) / 0.005) ** 2), None),
+        (lambda z: -0.5e30 * jnp.sum(z**2), None),
+        (lambda z: log_density(z) + 1e9, None),
+    ],
+    ids=["unbounded", "large rate", "larger rate", "narrow", "huge", "constant"],
+)
+def test_a_check_never_raises(density, optimizer):
+    posterior = fit(density, optimizer=optimizer, check=True)
+    assert posterior.check().verdict > 0
+    assert posterior.history["step"][-1] >= 1
+    assert posterior.summary()
 
 
 def code(scale, table):

@@ -1,6 +1,7 @@
 """The driver: history, one trace, interrupts, statuses, resuming."""
 
 import contextlib
+import errno
 import re
 import signal
 import sys
@@ -15,6 +16,7 @@ import uivi
 from tests.tiny import explicit_settings, log_density
 from uivi import _types
 from uivi.fitting.fit import default_monitors
+from uivi.storage import archive
 from uivi.storage.checkpoints import Checkpoints
 from uivi.targets import Density
 from uivi.training import driver
@@ -169,7 +171,8 @@ def test_an_interrupted_fit_gives_a_posterior_and_resumes(tmp_path, monkeypatch)
     with monkeypatch.context() as patch:
         shown = lambda *_, **__: contextlib.nullcontext(Interrupter(12))
         patch.setattr(sys.modules["uivi.fitting.fit"], "reporter", shown)
-        broken = fit(tmp_path / "broken")
+        with pytest.warns(UserWarning, match="interrupted after 12 of at most 30 updates: call fit again with"):
+            broken = fit(tmp_path / "broken")
     assert broken.status is uivi.Status.INTERRUPTED
     assert "not finished: call fit again with the same checkpoint=" in broken.summary()
     resumed = fit(tmp_path / "broken")
@@ -186,6 +189,38 @@ def test_a_second_interrupt_is_immediate():
             run(make_state(), 60, reporter=Interrupter(5, times=2))
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def full(*arguments):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_costs_no_update(tmp_path, monkeypatch):
+    """One warning that names the place, and the fit ends as if the disk had room."""
+    checkpoints = Checkpoints(tmp_path, "f", seconds=0.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(archive, "write", full)
+        with pytest.warns(UserWarning, match="cannot save") as warned:
+            driven = run(make_state(), 10, checkpoints=checkpoints)
+    words = [str(w.message) for w in warned]
+    assert len(words) == 1
+    assert re.search(f"cannot save a checkpoint in {tmp_path} .No space left.*goes on without", words[0])
+    assert driven.status == [_types.Status.DONE]
+    assert values(driven.state) == values(run(make_state(), 10).state)
+
+
+def test_a_disk_that_has_room_again_gets_the_next_checkpoint(tmp_path, monkeypatch):
+    write, calls = archive.write, []
+
+    def sometimes(*arguments):
+        calls.append(arguments)
+        return full() if len(calls) in (2, 3, 5) else write(*arguments)
+
+    monkeypatch.setattr(archive, "write", sometimes)
+    with pytest.warns(UserWarning, match="cannot save") as warned:
+        run(make_state(), 10, checkpoints=Checkpoints(tmp_path, "f", seconds=0.0))
+    assert len(warned) == 2  # one for each time that the disk was full
+    assert sorted(p.name for p in tmp_path.glob("*.ckpt")) == [f"step-{n:010d}.ckpt" for n in (9, 10)]
 
 
 def cliff(z):

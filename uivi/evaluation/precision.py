@@ -20,8 +20,8 @@ class Precision(NamedTuple):
 
 def measure_precision(z: Float[np.ndarray, "S D"], log_p: Float[np.ndarray, "S"]) -> Precision:
     """Measures the steps of log p and of z at draws, in the precision that they were computed in."""
-    scale, spread = np.max(np.abs(z), 0), np.std(z.astype(np.float64), 0)
     with np.errstate(invalid="ignore", divide="ignore"):
+        scale, spread = np.max(np.abs(z), 0), np.std(z.astype(np.float64), 0)
         steps = np.min(spread / np.spacing(scale).astype(np.float64))
     return Precision(step_of(log_p), float(steps))
 

@@ -3,6 +3,7 @@
 import functools
 import os
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -14,14 +15,15 @@ import optax
 from jaxtyping import PyTree
 
 from uivi import _checks, presets
-from uivi._jax import once_jit
+from uivi._jax import once_jit, without_nan_checks
 from uivi._types import Key, Status
 from uivi.estimators.base import AbstractEstimator
+from uivi.evaluation.check import Check
 from uivi.families.base import AbstractFamily
 from uivi.families.conditionals.affine import Frame
 from uivi.fitting.ahead import ahead
 from uivi.fitting.posterior import Posterior, quantities
-from uivi.fitting.prechecks import check_optimizer, check_structure, check_target, check_trace
+from uivi.fitting.prechecks import check_optimizer, check_outside, check_structure, check_target, check_trace
 from uivi.fitting.problem import Problem, problem_of
 from uivi.fitting.starts.checked import checked_start
 from uivi.fitting.starts.search import Start
@@ -33,6 +35,7 @@ from uivi.targets.minibatched import Minibatched
 from uivi.targets.model import AbstractModelTarget
 from uivi.targets.traced import TracedTarget, digest, traced
 from uivi.training.driver import NUM_RECORDS, Driven, drive
+from uivi.training.interrupts import explained_interrupts
 from uivi.training.monitors import AbstractMonitor, ElboMonitor, RoundMonitor
 from uivi.training.progress import DONE, AbstractReporter, Timed, print_verdict, reporter
 from uivi.training.rounds import Rounds
@@ -85,7 +88,13 @@ def fit(
         progress: whether to show a progress bar and, after a check, the verdict; or a reporter of your own.
 
     Returns:
-        The posterior. Look at `posterior.check()` before you use it.
+        The posterior. Look at `posterior.check()` before you use it. A Ctrl-C during the updates ends them with
+        a warning, and the posterior so far is returned with the status `INTERRUPTED`.
+
+    Raises:
+        TypeError: for arguments of wrong types.
+        ValueError: for a problem that cannot be fitted. The message says what was expected and what came.
+        KeyboardInterrupt: after a Ctrl-C before the first update, or a second one.
 
     Examples:
         >>> import jax, uivi
@@ -95,11 +104,17 @@ def fit(
         (5, 2)
     """
     began = time.monotonic()
+    check_outside()
     key = _checks.key_or_seed(key, random_seed)
     if num_steps is not None:
         Rounds.of(num_steps)
     _check_types(family, estimator, optimizer)
-    with reporter(progress) as inner, ahead() as compiler:
+    with (
+        explained_interrupts(checkpoint),
+        reporter(progress) as inner,
+        ahead() as compiler,
+        without_nan_checks(),
+    ):
         shown = Timed(inner, began)
         shown.phase("reading the model")
         keys = _keys(key)
@@ -162,14 +177,39 @@ def fit(
             posterior.target = problem.target
             posterior.is_model = isinstance(problem.target, AbstractModelTarget)
         found = None
-        if check and has_elbo and posterior.status is not Status.INTERRUPTED:
+        if posterior.status is Status.INTERRUPTED:
+            _warn_of_interrupt(driven.step, num_steps, is_saved=checkpoint is not None)
+        elif check and has_elbo:
             shown.phase("checking")
-            found = posterior.check()
+            found = _judged(posterior)
         shown.phase(DONE)
         posterior.phases = shown.seconds
     if progress is True and found is not None:
         print_verdict(found)
     return posterior
+
+
+def _judged(posterior: Posterior) -> Check | None:
+    """Returns the check; None after a Ctrl-C, which must not cost the fit."""
+    try:
+        return posterior.check()
+    except KeyboardInterrupt:
+        warnings.warn(
+            "the check was interrupted: call posterior.check() before you use the draws", stacklevel=3
+        )
+        return None
+
+
+def _warn_of_interrupt(step: int, num_steps: int | Rounds, *, is_saved: bool) -> None:
+    left = (
+        "call fit again with the same checkpoint= to go on"
+        if is_saved
+        else "another call of fit begins anew (with checkpoint=, it could go on)"
+    )
+    warnings.warn(
+        f"the fit was interrupted after {step:,} of at most {Rounds.of(num_steps).most:,} updates: {left}",
+        stacklevel=3,
+    )
 
 
 def _as_fitted(problem: Problem) -> AbstractTarget:

@@ -15,7 +15,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
 from uivi import _checks
-from uivi._jax import seldom_jit
+from uivi._jax import seldom_jit, without_nan_checks
 from uivi._types import Key, Status
 from uivi.estimators.base import AbstractEstimator
 from uivi.evaluation import bounds, importance, verdict
@@ -181,17 +181,18 @@ class Posterior:
                     "density is available"
                 )
             key = jax.random.key(0) if key is None else _checks.prng_key(key)
-            self._check_result = verdict.judge(
-                key,
-                self.family,
-                self.target,
-                estimator=self.estimator,
-                est_state=self.est_state,
-                status=self.status,
-                history=self.history,
-                quantities=functools.partial(quantities, self.target),
-                regions=self.regions,
-            )
+            with without_nan_checks():
+                self._check_result = verdict.judge(
+                    key,
+                    self.family,
+                    self.target,
+                    estimator=self.estimator,
+                    est_state=self.est_state,
+                    status=self.status,
+                    history=self.history,
+                    quantities=functools.partial(quantities, self.target),
+                    regions=self.regions,
+                )
         return self._check_result
 
     def summary(self, *, details: bool = False) -> str:

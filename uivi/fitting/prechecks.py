@@ -9,7 +9,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, PyTree
 
-from uivi._jax import once_jit
+from uivi._jax import is_transformed, once_jit, ordinary_promotion
 from uivi._types import Context, Key, Latent, Scalar
 from uivi.families.base import AbstractFamily
 from uivi.families.sampling import sample_batch
@@ -23,6 +23,15 @@ ADVICE = "start at a point with init=, or transform z to an unconstrained space"
 """What to do about a log density that is not finite."""
 NUM_FIRST_UPDATES = 2
 """Updates on which an optimiser is tried."""
+
+
+def check_outside() -> None:
+    """Raises inside `jax.jit`, `vmap` or `grad`: a fit compiles its own programs, and decides between them."""
+    if is_transformed():
+        raise ValueError(
+            "expected uivi.fit outside of jax.jit, jax.vmap, jax.grad and other transformations, got a call "
+            "inside one: call it from plain Python, as in a loop over data sets"
+        )
 
 
 def check_target(key: Key, target: AbstractTarget, family: AbstractFamily) -> None:
@@ -102,9 +111,12 @@ def check_optimizer(optimizer: optax.GradientTransformation, params: PyTree) -> 
 def _first_slopes(optimizer: optax.GradientTransformation, params: PyTree) -> Float[Array, "U"]:
     """Returns how much the first updates would change a loss with a gradient of one everywhere."""
     params = jax.tree.map(jnp.zeros_like, trained(params))
-    gradient, state, slopes = jax.tree.map(jnp.ones_like, params), optimizer.init(params), []
+    with ordinary_promotion():
+        state = optimizer.init(params)
+    gradient, slopes = jax.tree.map(jnp.ones_like, params), []
     for _ in range(NUM_FIRST_UPDATES):
-        updates, state = optimizer.update(gradient, state, params)
+        with ordinary_promotion():
+            updates, state = optimizer.update(gradient, state, params)
         slopes.append(sum(jnp.mean(x).astype(float) for x in jax.tree.leaves(updates)))
     return jnp.stack(slopes)
 
@@ -157,8 +169,8 @@ def check_numbers(
     draws: Float[np.ndarray, "S D"],
     *,
     advice: str = ADVICE,
-) -> Float[np.ndarray, "S D"]:
-    """Raises unless log p and its gradient are finite at all draws, and not constant; returns the gradients."""
+) -> tuple[Float[np.ndarray, "S"], Float[np.ndarray, "S D"]]:
+    """Raises unless log p and its gradient are finite at all draws, and not constant; returns both."""
     _check_transforms(log_density, draws.shape[1])
     values, gradients = probe(draws)
     bad = ~np.isfinite(values)
@@ -181,7 +193,7 @@ def check_numbers(
             f"expected a differentiable log density, got a gradient of zero at all {len(draws)} draws, {flat}: "
             "rounding, comparisons and stop_gradient have no useful derivative"
         )
-    return gradients
+    return values, gradients
 
 
 def _check_transforms(log_density, dim: int) -> None:

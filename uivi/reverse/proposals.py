@@ -15,6 +15,7 @@ import optax
 from jaxtyping import Array, Float, PyTree
 
 from uivi import _checks
+from uivi._jax import ordinary_promotion
 from uivi._random import normal
 from uivi._types import Key, Scalar
 from uivi.families.conditionals.mapped import unmapped
@@ -250,7 +251,8 @@ class Learned(AbstractProposal):
             return -jnp.mean(jax.vmap(one)(inputs, eps))
 
         grads = jax.grad(loss)(state.net)
-        updates, opt_state = self._optimizer.update(grads, state.opt_state)
+        with ordinary_promotion():  # Optax mixes its count of updates with floats
+            updates, opt_state = self._optimizer.update(grads, state.opt_state)
         net = eqx.apply_updates(state.net, updates)
         # A plain average at first, then one that forgets: q moves during a fit, and its moments with it.
         rate = jnp.maximum(1.0 / (state.count + 2.0), 0.01)

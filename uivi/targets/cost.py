@@ -4,13 +4,29 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 
 from uivi.targets.base import AbstractTarget
 from uivi.targets.traced import TracedTarget
 
 _CUBIC = ("cholesky", "triangular_solve", "eigh", "lu", "qr", "svd", "householder_product")
 """Operations on matrices that cost their side for each number of the result."""
+_SLOW = {
+    "pow": 10,
+    "cumsum": 10,
+    "erf_inv": 10,
+    "cos": 25,
+    "sin": 25,
+    "tan": 25,
+    "lgamma": 50,
+    "digamma": 50,
+    "polygamma": 500,
+    "igamma": 500,
+    "igammac": 500,
+    "sort": 500,
+    "regularized_incomplete_beta": 2_500,
+}
+"""Cost of functions that take far longer than an exponential, measured on a CPU."""
 UNKNOWN_TURNS = 10
 """Turns of a loop whose number is not known before it runs."""
 
@@ -28,17 +44,22 @@ def _of_equation(equation: JaxprEqn) -> int:
     name, params = str(equation.primitive), equation.params
     inside = sum(map(_of_jaxpr, _inner(params)))
     if inside:
-        turns = {"scan": params.get("length", 1), "while": UNKNOWN_TURNS}.get(name, 1)
+        turns: int = {"scan": params.get("length", 1), "while": UNKNOWN_TURNS}.get(name, 1)
         return turns * inside
-    shapes = [getattr(variable.aval, "shape", ()) for variable in equation.outvars]
-    size = sum(math.prod(shape) for shape in shapes)
-    given: tuple[int, ...] = getattr(equation.invars[0].aval, "shape", ()) if equation.invars else ()
+    size = sum(math.prod(_shape(variable)) for variable in equation.outvars)
+    given = _shape(equation.invars[0]) if equation.invars else ()
     if name == "dot_general":
-        return size * math.prod(given[axis] for axis in params["dimension_numbers"][0][0])
+        axes: tuple[int, ...] = params["dimension_numbers"][0][0]
+        return size * math.prod(given[axis] for axis in axes)
     if name in _CUBIC and given:
         return size * given[-1]
     # A reduction reads more than it writes.
-    return max(size, math.prod(given))
+    return max(size, math.prod(given)) * _SLOW.get(name, 1)
+
+
+def _shape(variable: Var | Literal) -> tuple[int, ...]:
+    """Returns the shape of an array, and () for what is no array, such as a token."""
+    return tuple(getattr(variable.aval, "shape", ()))
 
 
 def _inner(params: dict[str, Any]) -> Iterator[Jaxpr]:

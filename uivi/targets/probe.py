@@ -1,5 +1,6 @@
 """Evaluates a log density from the host: NumPy in, NumPy out, one program for any number of points."""
 
+import math
 from collections.abc import Callable, Iterator
 
 import jax
@@ -22,10 +23,16 @@ class Probe:
     Args:
         log_density: log density of one z.
         size: number of points in one call of the program. Fewer are padded, more are split.
+        most: number of evaluations after which a search should end.
     """
 
-    def __init__(self, log_density: LogDensity, size: int):
-        self._log_density, self.size = log_density, size
+    def __init__(self, log_density: LogDensity, size: int, most: float = math.inf):
+        self._log_density, self.size, self._left = log_density, size, most
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether there have been as many evaluations as the search may have. Nothing stops further ones."""
+        return self._left <= 0
 
     def __call__(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns log p, shape (S,), and its gradients, shape (S, D), at points of shape (S, D)."""
@@ -38,11 +45,13 @@ class Probe:
         for first in range(0, len(points), self.size):
             part = points[first : first + self.size]
             padded = np.concatenate([part, np.repeat(part[:1], self.size - len(part), 0)])
+            self._left -= self.size
             values, gradients = _values_and_gradients(self._log_density, _as_jax(padded))
             yield np.asarray(values)[: len(part)], np.asarray(gradients)[: len(part)]
 
     def hessian(self, point: np.ndarray) -> np.ndarray:
-        """Returns the matrix of second derivatives at one point."""
+        """Returns the matrix of second derivatives at one point. It costs about as much as D evaluations."""
+        self._left -= len(point)
         return np.asarray(_hessian(self._log_density, _as_jax(point)), np.float64)
 
 

@@ -8,6 +8,7 @@ import dataclasses
 import math
 import threading
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -126,7 +127,7 @@ def drive(
 
 @dataclasses.dataclass
 class _Driver:
-    """Runs one chunk after another. Everything it changes is in `run`."""
+    """Runs one chunk after another. What a checkpoint holds is in `run`."""
 
     run: Driven
     methods: list[Method]
@@ -137,6 +138,7 @@ class _Driver:
     keep_best: str | None
     prepare: Callable[[Method, FitState], None]
     stop: threading.Event
+    is_unsaved: bool = False
 
     def until_done(self) -> None:
         """Updates until the rounds are over, every fit has failed, or Ctrl-C was pressed."""
@@ -165,10 +167,24 @@ class _Driver:
             if self.checkpoints and (finished or time.monotonic() - saved_at > self.checkpoints.seconds):
                 # A state that has failed must not replace a checkpoint from which the fit can go on.
                 if not np.all(failed):
-                    _save(run, self.checkpoints)
+                    self._save(self.checkpoints)
                 saved_at = time.monotonic()
             if finished:
                 return
+
+    def _save(self, checkpoints: Checkpoints) -> None:
+        """Saves a checkpoint. A full disk must not cost the fit, which goes on in memory."""
+        try:
+            _save(self.run, checkpoints)
+            self.is_unsaved = False
+        except OSError as error:
+            if not self.is_unsaved:
+                warnings.warn(
+                    f"cannot save a checkpoint in {checkpoints.directory} ({error.strerror or error}): the fit "
+                    "goes on without, and will try again; make room, or change the rights of the directory",
+                    stacklevel=2,
+                )
+            self.is_unsaved = True
 
     def _phase(self, number: int) -> str:
         most = self.rounds.number

@@ -7,6 +7,20 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
+def explained_interrupts(directory: object = None) -> Iterator[None]:
+    """Says what is left of a fit after a Ctrl-C that ends it at once, in place of where in a library it came.
+
+    Args:
+        directory: where the fit saves its checkpoints; None without any.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        left = "nothing of it is kept" if directory is None else f"its checkpoints, if any, are in {directory}"
+        raise KeyboardInterrupt(f"the fit was interrupted before it had a result: {left}") from None
+
+
+@contextlib.contextmanager
 def deferred_interrupts() -> Iterator[threading.Event]:
     """Turns the first Ctrl-C into an event that the driver looks at between chunks. A second one is immediate.
 

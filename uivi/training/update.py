@@ -10,7 +10,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, PyTree
 
-from uivi._jax import LESS_OPTIMISED, once_jit, one_blas_thread
+from uivi._jax import LESS_OPTIMISED, once_jit, one_blas_thread, ordinary_promotion
 from uivi._random import written_out
 from uivi._types import Info, Key
 from uivi.estimators.base import AbstractEstimator
@@ -68,7 +68,8 @@ def initial_state(key: Key, method: Method, family: AbstractFamily, target: Abst
     """Returns the state before the first update."""
     estimator_key, run_key = jax.random.split(key)
     est_state = method.estimator.init(estimator_key, family, target)
-    opt_state = method.optimizer.init(trained((family, target)))
+    with ordinary_promotion():  # Optax mixes its count of updates with floats
+        opt_state = method.optimizer.init(trained((family, target)))
     state = FitState(jnp.zeros((), jnp.int32), family, target, opt_state, est_state, run_key)
     # Copy, because `run_updates` donates the buffers of its argument, and these may be the user's own arrays.
     return copied(_strongly_typed(state))
@@ -85,7 +86,8 @@ def one_update(method: Method, state: FitState) -> tuple[FitState, Info, Array]:
     sites = state.target.sites(sites_key(state), state.step)
     with nullcontext() if method.precision is None else jax.default_matmul_precision(method.precision):
         estimate = method.estimator.estimate(key, params, sites, state.step, state.est_state)
-    updates, opt_state = method.optimizer.update(estimate.grads, state.opt_state, trained(params))
+    with ordinary_promotion():
+        updates, opt_state = method.optimizer.update(estimate.grads, state.opt_state, trained(params))
     family, target = eqx.apply_updates(params, updates)
     new = FitState(state.step, family, target, opt_state, estimate.state, state.key)
     finite = all_finite((estimate.grads, estimate.state))

@@ -11,16 +11,15 @@ from uivi.evaluation.findings import COARSE_NATS
 from uivi.evaluation.precision import step_of
 from uivi.fitting.prechecks import ADVICE, NUM_TRIES, check_gradients, check_numbers
 from uivi.fitting.problem import NUM_POINTS, Problem
+from uivi.fitting.starts.effort import MANY_POINTS, probe_of
 from uivi.fitting.starts.search import Start, find_start, recentred
-from uivi.targets.base import AbstractGlobalTarget, AbstractSingleSiteTarget, AbstractTarget
+from uivi.targets.base import AbstractSingleSiteTarget, AbstractTarget
 from uivi.targets.model import AbstractModelTarget
 from uivi.targets.probe import Probe, finite_points, generator
 
 JITTER = 0.1
 """Half width of the cube around a given point in which others are looked at, relative to its coordinates if
 these are larger than one."""
-MANY_POINTS, FEW_POINTS = 64, 4
-"""Points in one call of the probe; few where a call goes through all rows of a large data set."""
 
 
 def checked_start(key: Key, problem: Problem, target: AbstractTarget) -> Start:
@@ -35,18 +34,18 @@ def checked_start(key: Key, problem: Problem, target: AbstractTarget) -> Start:
         ValueError: if the log density or its gradient is not finite where the fit may start.
     """
     assert isinstance(target, AbstractSingleSiteTarget)
-    probe = Probe(target.log_density, MANY_POINTS if isinstance(target, AbstractGlobalTarget) else FEW_POINTS)
+    probe = probe_of(target)
     points = None if problem.points is None else np.asarray(problem.points)
     if points is None:
         assert isinstance(problem.target, AbstractModelTarget)
         points = finite_points(key, problem.target.model, probe, NUM_POINTS)
-    gradients = check_numbers(target.log_density, probe, points)
+    values, gradients = check_numbers(target.log_density, probe, points)
     if len(points) == 1 and not gradients.all():
         points = np.concatenate([points, _around(key, probe, points[0])])
-    _warn_if_coarse(probe, points)
     search = lambda probe: find_start(key, probe, points, full_up_to=presets.FULL_COVARIANCE_UP_TO)
     if problem.rough is not None:
         check_gradients(problem.target, gradients)
+        _warn_if_coarse(values)
         return recentred(search(Probe(problem.rough, MANY_POINTS)), probe)
     start = search(probe)
     # The first q is close to this Gaussian: its draws are where the updates begin.
@@ -54,18 +53,20 @@ def checked_start(key: Key, problem: Problem, target: AbstractTarget) -> Start:
     advice = (
         problem.target.model.why_not_finite() if isinstance(problem.target, AbstractModelTarget) else ADVICE
     )
-    found = check_numbers(target.log_density, probe, start.from_normal(noise), advice=advice)
-    check_gradients(problem.target, found)
+    values, gradients = check_numbers(target.log_density, probe, start.from_normal(noise), advice=advice)
+    check_gradients(problem.target, gradients)
+    _warn_if_coarse(values)
     return start
 
 
-def _warn_if_coarse(probe: Probe, points: np.ndarray) -> None:
+def _warn_if_coarse(values: np.ndarray) -> None:
     """Warns if log p is so large that floating point has no digits left for its differences."""
-    dtype = jax.dtypes.canonicalize_dtype(np.float64)
-    if (step := step_of(probe(points)[0].astype(dtype))) >= COARSE_NATS:
+    # Far from the mode any log density is large, and coarse.
+    better = np.sort(values)[len(values) // 2 :]
+    if (step := step_of(better.astype(jax.dtypes.canonicalize_dtype(np.float64)))) >= COARSE_NATS:
         warnings.warn(
-            f"floating point resolves the log density to {step:.2g} nats only: leave constants out of it, or "
-            "compute in double precision (JAX_ENABLE_X64=1)",
+            f"floating point resolves the log density to {step:.2g} nats only where the fit starts: leave "
+            "constants out of it, or compute in double precision (JAX_ENABLE_X64=1)",
             stacklevel=4,
         )
 

@@ -31,7 +31,7 @@ def laplace(probe: Probe, start: np.ndarray) -> tuple[np.ndarray, np.ndarray] | 
             break
         gain, z = values[best] - value, tried[best]
         value, gradient, hessian = values[best], gradients[best], curvature
-        if gain < 1e-4:
+        if gain < 1e-4 or probe.is_spent:
             break
     vectors, values = _positive(hessian)
     root = vectors / np.sqrt(values)

@@ -17,8 +17,11 @@ MAX_ITERATIONS = 100
 NUM_PAIRS = 10
 """Number of recent steps that the inverse Hessian is made of."""
 NUM_FIRST, NUM_MORE = 16, 128
-"""Draws that estimate the ELBO at every iterate of a path, and again at the best ones."""
+"""Draws that estimate the ELBO at every iterate of a path, and again at the best ones. Where a density is
+expensive, a probe has fewer points, and these are at most one and two times as many."""
 NUM_BEST = 3
+POINTS_PER_PATH = 4
+"""Least number of points of a probe for each path: where a density is expensive, there are fewer paths."""
 ENOUGH_GAIN = 1e-4
 """A path ends when two steps in a row gain less than this, in nats and relative to float32's rounding."""
 
@@ -84,12 +87,13 @@ class Gaussian(NamedTuple):
 
 def best_gaussians(rng: np.random.Generator, probe: Probe, points: np.ndarray) -> list[Gaussian]:
     """Returns the Gaussian with the largest ELBO on the path from each point. A path may have none."""
-    paths = [_Path(point) for point in points]
+    paths = [_Path(point) for point in points[: max(1, probe.size // POINTS_PER_PATH)]]
     _climb(probe, paths)
     found = []
+    num_first, num_more = min(NUM_FIRST, probe.size), min(NUM_MORE, 2 * probe.size)
     for path in paths:
-        ranked = _ranked(rng, probe, path.gaussians, NUM_FIRST)[:NUM_BEST]
-        found += _ranked(rng, probe, ranked, NUM_MORE)[:1]
+        ranked = _ranked(rng, probe, path.gaussians, num_first)[:NUM_BEST]
+        found += _ranked(rng, probe, ranked, num_more)[:1]
     return found
 
 
@@ -211,7 +215,7 @@ def _climb(probe: Probe, paths: list[_Path]) -> None:
     number = max(8, probe.size // len(paths))
     for _ in range(MAX_ITERATIONS):
         active = [path for path in paths if not path.is_done]
-        if not active:
+        if not active or probe.is_spent:
             return
         steps = [path.trials(number) for path in active]
         tried = np.concatenate([p.place + s for p, s in zip(active, steps, strict=True)])

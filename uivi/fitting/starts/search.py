@@ -16,7 +16,8 @@ from uivi.fitting.starts.newton import LARGEST, laplace
 from uivi.fitting.starts.pathfinder import Gaussian, best_gaussians
 from uivi.targets.probe import Probe, generator
 
-NUM_ELBO = 192
+NUM_ELBO, NUM_ELBO_PER_POINT = 192, 3
+"""Draws that compare the candidates, and the most for each point of the probe."""
 NUM_RECENTRING = 5
 
 
@@ -26,7 +27,7 @@ class Start(NamedTuple):
     Attributes:
         loc: its mean.
         factor: F with F Fᵀ its covariance, or its standard deviations.
-        elbo: its ELBO in nats, from 192 draws; -inf if the search failed, NaN if unknown.
+        elbo: its ELBO in nats, from up to 192 draws; -inf if the search failed, NaN if unknown.
         name: name of the search that found it.
         regions: where the paths of the search have ended.
     """
@@ -68,7 +69,7 @@ def find_start(key: Key, probe: Probe, points: Float[np.ndarray, "K D"], *, full
         candidates.append(_mixture(gaussians, is_full=is_full))
     if is_full and (found := laplace(probe, np.asarray(candidates[-1].loc))) is not None:
         candidates.append(Start(*found, name="laplace"))
-    noise = rng.standard_normal((NUM_ELBO, dim))
+    noise = rng.standard_normal((min(NUM_ELBO, NUM_ELBO_PER_POINT * probe.size), dim))
     rated = [start._replace(elbo=_elbo(probe, start, noise)) for start in candidates]
     best = max(rated, key=lambda start: start.elbo)
     return best._replace(regions=tuple(gaussian.region() for gaussian in gaussians))

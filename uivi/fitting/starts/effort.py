@@ -1,0 +1,37 @@
+"""How much a search for a start may cost: many points for a cheap log density, few for an expensive one.
+
+The cost is counted in the program of the log density. The clock has no say, so that a fit is the same on every
+machine.
+"""
+
+import warnings
+
+from uivi.targets.base import AbstractGlobalTarget, AbstractSingleSiteTarget
+from uivi.targets.cost import operations
+from uivi.targets.probe import Probe
+
+MANY_POINTS, SOME_POINTS, FEW_POINTS = 64, 8, 4
+"""Points in one call of the probe: for a cheap density, for an expensive one, and where a call streams all rows
+of a large data set."""
+CHEAP = 5_000_000
+"""Operations up to which a density is cheap. A search that evaluates it 20,000 times, which is rare, then takes
+a minute on two cores."""
+MOST_OPERATIONS, FEWEST_EVALUATIONS = 3 * 10**10, 200
+"""Operations after which the search with an expensive density makes no more steps, and the least number of
+evaluations before that."""
+
+
+def probe_of(target: AbstractSingleSiteTarget) -> Probe:
+    """Returns the probe of a search, with a warning if the log density is expensive."""
+    if not isinstance(target, AbstractGlobalTarget):
+        return Probe(target.log_density, FEW_POINTS)
+    cost = operations(target)
+    if cost <= CHEAP:
+        return Probe(target.log_density, MANY_POINTS)
+    warnings.warn(
+        f"one evaluation of the log density takes about {cost:,} operations: the search for a start is a short "
+        "one, and every update takes long. If the data are independent rows, fit minibatches of them: "
+        "uivi.integrations.numpyro.minibatched(model, data, batch_size)",
+        stacklevel=4,
+    )
+    return Probe(target.log_density, SOME_POINTS, float(max(MOST_OPERATIONS / cost, FEWEST_EVALUATIONS)))
