@@ -12,6 +12,8 @@ import pytest
 
 import uivi
 from tests.tiny import explicit_settings, implicit_settings, log_density
+from uivi.evaluation import verdict
+from uivi.evaluation.look import BATCH, look
 from uivi.evaluation.wide import Pooled
 from uivi.fitting import display, plots, tables
 
@@ -58,7 +60,8 @@ def test_columns_are_aligned_and_the_numbers_are_those_of_the_draws(fitted):
     head = next(i for i, line in enumerate(lines) if line.split()[:2] == ["mean", "sd"])
     rows = lines[head + 1 : head + 3]
     assert {len(line) for line in rows} == {len(lines[head])}
-    draws = np.asarray(fitted.evaluate(jax.random.key(0), tables.NUM_DRAWS).z)
+    pooled = tables._pooled(fitted, fitted.check())
+    draws = pooled.z[~pooled.is_wide]
     for row, column in zip(rows, draws.T, strict=True):
         expected = [column.mean(), column.std(), *np.quantile(column, tables.QUANTILES)]
         np.testing.assert_allclose([float(x) for x in row.split()[1:6]], expected, atol=0.006)
@@ -96,8 +99,17 @@ def test_wide_draws_count_in_errors(slope, expected):
     assert tables._weights(Pooled(z, np.where(is_wide, log_p, np.nan), log_q, log_r, is_wide), None) is None
 
 
+def test_errors_come_from_the_draws_that_decided_the_check(fitted):
+    found = fitted.check()
+    fit = (fitted.family, fitted.target, fitted.estimator, fitted.est_state)
+    for number, options in ((tables.NUM_DRAWS, {}), (8 * BATCH, {"first": verdict.FIRST_OF_MORE})):
+        given = dataclasses.replace(found, weights=found.weights._replace(num_draws=number))
+        expected = look(jax.random.key(0), *fit, num_draws=number, **options).pooled
+        np.testing.assert_array_equal(tables._pooled(fitted, given).z, expected.z)
+
+
 def test_the_check_decides_whether_weights_are_reliable(fitted):
-    pooled = tables._pooled(fitted)
+    pooled = tables._pooled(fitted, None)
     bad = dataclasses.replace(fitted.check(), weights=fitted.check().weights._replace(pareto_k=0.9))
     assert tables._weights(pooled, bad) is None
     table = [v._replace(errors=np.full(len(v.labels), np.nan)) for v in fitted._variables()]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from uivi.evaluation.check import Check, Verdict
-from uivi.fitting.tables import NUM_DRAWS, Variable, worst
+from uivi.fitting.tables import Variable, worst
 
 if TYPE_CHECKING:
     from uivi.fitting.posterior import Posterior
@@ -110,7 +110,7 @@ def _footer(posterior: "Posterior", found: Check | None, table: list[Variable]) 
         f"{seconds:.1f} s), {posterior.status.value}"
     ]
     if table:
-        lines.append(f"numbers from {NUM_DRAWS:,} draws; more: posterior.summary(details=True)")
+        lines.append(f"numbers from {len(table[0].draws):,} draws; more: posterior.summary(details=True)")
     if len(_columns(table)) == len(COLUMNS):
         error, label, _ = worst(table)[0]
         lines.insert(0, f"error: of the mean (in sds) or of the sd (relative); largest {error:.3f} ({label})")

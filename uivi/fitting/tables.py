@@ -12,6 +12,7 @@ from jaxtyping import Float
 from uivi.evaluation import importance
 from uivi.evaluation.check import Check
 from uivi.evaluation.look import look
+from uivi.evaluation.verdict import FIRST_OF_MORE
 from uivi.evaluation.wide import Pooled
 from uivi.integrations.arviz import named
 from uivi.targets.model import AbstractModelTarget
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from uivi.fitting.posterior import Posterior
 
 NUM_DRAWS = 2_048
-"""Number of draws behind a table. With their key they are the draws of a check's first look."""
+"""Number of draws behind a table, as many as in a check's first look."""
 QUANTILES = (0.05, 0.5, 0.95)
 
 
@@ -48,14 +49,15 @@ def variables(posterior: "Posterior") -> list[Variable]:
 
     A model's file without its model has unconstrained draws only, and a file without its density no errors.
     """
-    pooled = _pooled(posterior)
+    found = posterior._judged()
+    pooled = _pooled(posterior, found)
     is_bare = posterior.is_model and not isinstance(posterior.target, AbstractModelTarget)
     leaves = {"z, unconstrained": pooled.z} if is_bare else named(posterior.structured(pooled.z))
     dims, coords = {}, {}
     if isinstance(posterior.target, AbstractModelTarget):
         dims, coords = posterior.target.model.dims, posterior.target.model.coords
         leaves = {name: leaves[name] for name in _order(posterior.target)}
-    weights = _weights(pooled, posterior._judged())
+    weights = _weights(pooled, found)
     made = []
     for name, leaf in leaves.items():
         values = np.asarray(leaf, np.float64).reshape(len(leaf), -1)
@@ -66,8 +68,8 @@ def variables(posterior: "Posterior") -> list[Variable]:
     return made
 
 
-def _pooled(posterior: "Posterior") -> Pooled:
-    """Returns draws with the densities that are known: those of the check's first look, where there is one."""
+def _pooled(posterior: "Posterior", found: Check | None) -> Pooled:
+    """Returns draws with the densities that are known: the draws that decided the check, if there is one."""
     key = jax.random.key(0)
     target, estimator = posterior.target, posterior.estimator
     if target is None:
@@ -77,7 +79,10 @@ def _pooled(posterior: "Posterior") -> Pooled:
     if estimator is None:
         z, log_p, log_q, _ = map(np.asarray, posterior.evaluate(key, NUM_DRAWS))
         return Pooled(z, log_p, log_q, log_q, np.zeros(len(z), bool))
-    return look(key, posterior.family, target, estimator, posterior.est_state, num_draws=NUM_DRAWS).pooled
+    fit = (posterior.family, target, estimator, posterior.est_state)
+    if found and found.weights.num_draws > NUM_DRAWS:  # a second look decided
+        return look(key, *fit, num_draws=found.weights.num_draws, first=FIRST_OF_MORE).pooled
+    return look(key, *fit, num_draws=NUM_DRAWS).pooled
 
 
 def _weights(pooled: Pooled, found: Check | None) -> tuple[np.ndarray, np.ndarray] | None:
