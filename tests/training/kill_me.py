@@ -1,6 +1,6 @@
 """A fit to be killed, which saves a checkpoint after every chunk.
 
-Run it as `python -m tests.training.kill_me DIRECTORY RESULT`.
+Run it as `python -m tests.training.kill_me DIRECTORY RESULT NUM_STEPS`.
 """
 
 import sys
@@ -15,7 +15,7 @@ from uivi.storage.checkpoints import Checkpoints
 
 
 def main() -> None:
-    directory, result = sys.argv[1:]
+    directory, result, num_steps = sys.argv[1:]
     Checkpoints.__init__.__kwdefaults__["seconds"] = 0.0
     conditional = uivi.families.LinearGaussian(jnp.eye(2), jnp.zeros(2), jnp.ones(2))
     sampler = uivi.ISIR(8, 1, uivi.reverse.Learned(width=16, depth=1))
@@ -25,7 +25,7 @@ def main() -> None:
         key=jax.random.key(0),
         family=uivi.SemiImplicit(uivi.families.StandardNormal(2), conditional),
         estimator=uivi.UIVI(num_draws=16, sampler=sampler),
-        num_steps=20_000,
+        num_steps=int(num_steps),
         checkpoint=directory,
         check=False,
         progress=False,
