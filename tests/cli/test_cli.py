@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import shlex
 import signal
 import subprocess
@@ -10,6 +11,8 @@ import time
 
 import pytest
 
+import uivi_start
+from tests.paper.samples import TITLES
 from uivi import __version__ as uivi_version
 from uivi.cli import app
 
@@ -39,20 +42,38 @@ def test_compiled_programs_are_kept_unless_jax_was_told_where(tmp_path):
             text=True,
             check=True,
             env=os.environ | {"UIVI_CACHE": str(tmp_path)} | given,
+            cwd=tmp_path,
         )
         assert pathlib.Path(done.stdout.strip()).name == expected
 
 
-def test_list_shows_the_experiments():
-    done = uivi("list")
-    assert done.returncode == 0
-    for word in ("banana", "multimodal", "xshaped", "toy", "paper", "default"):
-        assert word in done.stdout
+def test_the_command_speaks_before_it_imports_jax():
+    program = (
+        "import sys, uivi_start; print('jax' in sys.modules, flush=True); uivi_start.PATIENCE = 0;"
+        "sys.argv = ['uivi', '--version']; uivi_start.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == f"False\nuivi {uivi_version}\n"
+    assert done.stderr == "uivi: loading JAX\n"
 
 
-def test_version():
-    done = uivi("--version")
-    assert (done.returncode, done.stdout) == (0, f"uivi {uivi_version}\n")
+def test_the_command_is_quiet_where_imports_are_quick(monkeypatch, capsys):
+    monkeypatch.setattr(app, "main", lambda: time.sleep(0.3))
+    monkeypatch.setattr(uivi_start, "PATIENCE", 0.2)
+    uivi_start.main()
+    assert capsys.readouterr() == ("", "")
+
+
+def test_an_interrupt_during_the_imports_is_no_traceback(monkeypatch, capsys):
+    class Interrupting:
+        def __getattr__(self, name):
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "uivi.cli.app", Interrupting())
+    with pytest.raises(SystemExit) as stopped:
+        uivi_start.main()
+    assert stopped.value.code == 130
+    assert "Traceback" not in capsys.readouterr().err
 
 
 def test_a_mistake_ends_the_process_with_a_message(tmp_path):
@@ -63,9 +84,18 @@ def test_a_mistake_ends_the_process_with_a_message(tmp_path):
 
 
 def test_run_and_report(tmp_path):
-    done = uivi("run", "banana", "--method", "explicit", "--steps", 3, "--out", tmp_path, "--quiet")
+    done = uivi("run", "banana", "--method", "explicit", "--steps", 3, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     assert "banana default-explicit: KL(q‖p)" in done.stdout
+    assert "3 updates, " in done.stdout.splitlines()[0], "one line, however narrow the terminal"
+    # Off a terminal, a line for each phase, some with the seconds so far and a bound.
+    said = [re.sub(r"^ *[\d.]+ s  banana default-explicit: |  \(.*", "", x) for x in done.stderr.splitlines()]
+    assert said == [
+        "looking at the devices",
+        *("reading the data", "making the first state", "updates", "evaluating banana, seed 0", "done"),
+        f"reading the results below {tmp_path}",
+        f"drawing the figures: {TITLES['toy'].partition('  (')[0]}",
+    ]
     page = (tmp_path / "report.html").read_bytes()
     (tmp_path / "report.html").unlink()
     assert uivi("report", tmp_path).returncode == 0
@@ -85,7 +115,12 @@ def test_run_and_report(tmp_path):
         (("run", "banana", "--seed", "-3"), "expected `seed` from 0 to 4294967295, got -3"),
         (("run", "banana", "--seed", str(2**32)), "expected `seed` from 0 to 4294967295, got 4294967296"),
         (("run", "banana", "--seed", str(10**20)), f"expected `seed` from 0 to 4294967295, got {10**20}"),
-        (("run", "banana", "--seeds", str(2**32 + 1)), "expected `seed + seeds - 1` from 0 to 4294967295"),
+        (("run", "banana", "--seeds", str(2**32)), "expected `seeds` to be at most 10,000"),
+        (
+            ("run", "banana", "--seed", str(2**32 - 1), "--seeds", "2"),
+            "expected `seed + seeds - 1` from 0 to 4294967295",
+        ),
+        (("run", "banana", "--steps", str(10**18)), "expected `steps` to be at most 2,147,483,647"),
         (("run", "[/]"), "unknown experiment '[/]': known"),
         (("run", "[bold]banana"), "unknown experiment '[bold]banana': did you mean 'banana'?"),
         (("run", "banana", "--method", "[/]"), "unknown method '[/]': known"),

@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from tests.datasets.samples import MAKERS
 from uivi.cli.data import app
-from uivi.datasets import DataError
+from uivi.datasets import DATASETS, DataError
 
 
 def call(*arguments):
@@ -29,6 +29,12 @@ def test_get_prints_the_path_and_downloads_once(cache, serve, server):
         assert result.exit_code == 0
         assert result.stdout == f"{cache / 'waveform/waveform.mat'}\n"
     assert server.asked == ["/a/waveform.mat"]
+
+
+def test_get_says_what_it_does(cache, serve, server):
+    serve("waveform")
+    assert call("get", "waveform").stderr == "downloading the data set waveform\n"
+    assert call("get", "waveform").stderr == "checking the data set waveform\n"
 
 
 @pytest.mark.parametrize(("name", "error"), [("nothing", ValueError), ("hapt-recomputed", DataError)])
@@ -55,5 +61,6 @@ def test_verify(local, install):
     result = call("verify")
     assert result.exit_code == 1
     assert "waveform: corrupt" in result.stdout
+    assert [f"checking the data set {name}" for name in DATASETS] == result.stderr.splitlines()
     assert "delete it and run `uivi data get waveform`" in result.stdout
     assert call("verify", "hapt").exit_code == 0

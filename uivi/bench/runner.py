@@ -35,12 +35,14 @@ class Options:
     Attributes:
         precision: precision of matrix products inside updates; None for JAX's default.
         quick: whether to leave out the largest sizes and most answers, and to shorten the race.
-        say: shows a line of progress.
+        say: shows a line of results.
+        doing: is told what is measured next.
     """
 
     precision: str | None
     quick: bool
     say: Callable[[str], None]
+    doing: Callable[[str], None]
 
 
 def run(
@@ -50,6 +52,7 @@ def run(
     parts: Sequence[str] = (),
     quick: bool = False,
     say: Callable[[str], None] = print,
+    doing: Callable[[str], None] = lambda words: None,
 ) -> dict[str, Any]:
     """Measures the parts and writes `bench.json` and `bench.png` below `out`, and `answer.png` for answers.
 
@@ -62,12 +65,14 @@ def run(
         precision: precision of matrix products inside updates; None for JAX's default.
         parts: names from `PARTS`; all if empty.
         quick: whether to leave out the largest sizes and most answers, and to shorten the race.
-        say: shows a line of progress.
+        say: shows a line of results.
+        doing: is told what is measured next.
 
     Returns:
         The content of `bench.json`.
     """
     chosen = [_checks.known_name("part", name, PARTS) for name in parts] or list(PARTS)
+    doing("measuring products and copies")
     found: dict[str, Any] = {
         "device": f"{jax.devices()[0].device_kind} ({platform.machine()}, {jax.local_device_count()} device)",
         "versions": {"uivi": uivi.__version__, "jax": jax.__version__, "python": platform.python_version()},
@@ -77,7 +82,7 @@ def run(
     say(", ".join(f"{name} {value / 1e9:,.0f} G/s" for name, value in found["rates"].items()))
     out.mkdir(parents=True, exist_ok=True)
     found |= _earlier(out / "bench.json", found)
-    options = Options(precision=precision, quick=quick, say=say)
+    options = Options(precision=precision, quick=quick, say=say, doing=doing)
     for name in chosen:
         found[name] = []
         for row in PARTS[name](options):
@@ -109,13 +114,14 @@ def rates(precision: str | None) -> dict[str, float]:
 
 def _updates(options: Options) -> Rows:
     for case in available_cases():
+        options.doing(f"compiling and timing {case.problem}: {case.method}")
         row = measure_case(case, options.precision)
         options.say(f"{case.problem}: {case.method}, {row['ms']:.3f} ms per update")
         yield row
 
 
 def _flat(options: Options) -> Rows:
-    options.say("against a hand-flattened loop")
+    options.doing("timing the banana's update against a loop without abstractions")
     yield compare(1, 200 if options.quick else 2_000)
     yield compare(100, 20 if options.quick else 200)
 
@@ -123,12 +129,14 @@ def _flat(options: Options) -> Rows:
 def _lanes(options: Options) -> Rows:
     for case in (case for case in available_cases() if case.problem == "vae"):
         for lanes in (1, 2) if options.quick else (1, 2, 8, 32):
+            options.doing(f"compiling and timing {lanes} fits side by side: {case.method}")
             row = side_by_side(case, lanes, options.precision)
             options.say(f"{lanes} fits side by side: {case.method}, {row['ms']:.3f} ms per update of all")
             yield row
 
 
 def _sweep(name: str, options: Options) -> Rows:
+    options.doing(f"compiling and timing sizes of {name}")
     settings = SWEEPS[name].quick if options.quick else SWEEPS[name].full
     for row in sweep(settings, jax.random.key(0), options.precision):
         options.say(
@@ -139,7 +147,7 @@ def _sweep(name: str, options: Options) -> Rows:
 
 def _quality(options: Options) -> Rows:
     for name in RACERS:
-        options.say(f"time to quality: {name}")
+        options.doing(f"racing to a good fit: {name}")
         yield from race(name, jax.random.key(0), 15.0 if options.quick else 120.0)
 
 
@@ -147,7 +155,7 @@ def _answer(options: Options) -> Rows:
     # Imported here: `python -m uivi.bench.answer` imports this module, and must not find itself imported by it.
     from uivi.bench import answer
 
-    options.say("from the call to the answer, each in a fresh process")
+    options.doing("timing fits from the call to the answer, each in a fresh process")
     yield from answer.answers(quick=options.quick, say=options.say)
 
 

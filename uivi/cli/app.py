@@ -10,11 +10,12 @@ from typing import Annotated
 import jax
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from uivi import __version__, _checks, bench, datasets
 from uivi.cli import data as data_cli
+from uivi.cli.busy import Busy, busy
+from uivi.cli.listing import listing
 from uivi.paper import EXPERIMENTS, GROUPS, Effort, Experiment, Run, members, report, run, side_by_side
 from uivi.paper.runner import UPDATE_PRECISION
 from uivi.storage.archive import ArchiveError
@@ -25,9 +26,11 @@ app = typer.Typer(
 )
 app.add_typer(data_cli.app, name="data")
 console = Console(markup=False)  # paths and messages may contain brackets
+MOST_SEEDS = 10_000
+"""Largest number of seeds: all fits of a run are held in memory."""
 
 
-def _print_version(wanted: bool) -> None:  # noqa: FBT001 (Typer calls it so)
+def _print_version(wanted: bool | None) -> None:  # noqa: FBT001 (Typer calls it so)
     if wanted:
         console.print(f"uivi {__version__}")
         raise typer.Exit
@@ -37,8 +40,9 @@ def _print_version(wanted: bool) -> None:  # noqa: FBT001 (Typer calls it so)
 def options(
     *,
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
-    ] = False,
+        bool | None,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+    ] = None,
 ) -> None:
     """Unbiased implicit variational inference: the paper's experiments, a benchmark, and the data sets."""
 
@@ -48,14 +52,8 @@ Out = Annotated[pathlib.Path, typer.Option(help="Directory to write the results 
 
 @app.command("list")
 def list_experiments() -> None:
-    """List the experiments and groups, with their presets and methods."""
-    table = Table("name", "contents", "presets", "methods", title=f"uivi {__version__}")
-    for experiment in EXPERIMENTS.values():
-        methods = sorted({m for recipes in experiment.recipes.values() for m in recipes})
-        table.add_row(experiment.name, experiment.reference, ", ".join(experiment.recipes), ", ".join(methods))
-    for name, group in GROUPS.items():
-        table.add_row(name, f"group: {', '.join(group)}", "", "")
-    console.print(table)
+    """List the experiments and groups: presets, methods, the time a fit takes, and the data it needs."""
+    console.print(listing())
 
 
 @app.command("run")
@@ -89,31 +87,37 @@ def run_experiments(
     # On a GPU, JAX would otherwise round the inputs of float32 products to 10 bits.
     jax.config.update("jax_default_matmul_precision", "highest")
     _checks.known_name("experiment", name, [*EXPERIMENTS, *GROUPS])
-    # Both ends before the range: a huge number of seeds must not become a huge tuple.
-    last = _checks.seed("seed", seed) + _checks.positive_int("seeds", seeds) - 1
+    if _checks.positive_int("seeds", seeds) > MOST_SEEDS:
+        raise ValueError(
+            f"expected `seeds` to be at most {MOST_SEEDS:,}, since all are fitted at once, got {seeds}"
+        )
+    last = _checks.seed("seed", seed) + seeds - 1
     all_seeds = tuple(range(seed, _checks.seed("seed + seeds - 1", last) + 1))
     whole = name == "paper"
     effort: Effort = "quick" if quick else "full"
     names = members(name)
-    together = jax.default_backend() == "gpu" and not apart
-    groups = side_by_side(names) if together else [(EXPERIMENTS[member],) for member in names]
-    todo = [
-        Run.create(group, preset=p, method=m, seeds=all_seeds, out=out, num_steps=steps, effort=effort)
-        for group in groups
-        for p in _separated(preset or ("paper" if whole else "default"))
-        for m in _methods(group[0], p, method or ("all" if whole else "uivi"))
-    ]
-    for missing, used in zip(GROUPS.get(name, (name,)), names, strict=True):
-        if missing != used:
-            console.print(f"found no data for {missing}: running {used} instead, under its own name")
-    # Missing data must stop the command now, not after hours of fits.
-    for dataset in dict.fromkeys(e.dataset for group in groups for e in group if e.dataset):
-        datasets.fetch(dataset, progress=not quiet)
-    with _says_how_to_resume():
-        for plan in todo:
-            for result in run(plan, resume=resume, progress=not quiet):
-                console.print(report.one_line(result))
-        _show(out)
+    with busy(console, quiet=quiet) as says:
+        says.phase("looking at the devices")
+        together = jax.default_backend() == "gpu" and not apart
+        groups = side_by_side(names) if together else [(EXPERIMENTS[member],) for member in names]
+        todo = [
+            Run.create(group, preset=p, method=m, seeds=all_seeds, out=out, num_steps=steps, effort=effort)
+            for group in groups
+            for p in _presets(group[0], preset or ("paper" if whole else ""))
+            for m in _methods(group[0], p, method or ("all" if whole else ""))
+        ]
+        for missing, used in zip(GROUPS.get(name, (name,)), names, strict=True):
+            if missing != used:
+                says.print(f"found no data for {missing}: running {used} instead, under its own name")
+        # Missing data must stop the command now, not after hours of fits.
+        for dataset in dict.fromkeys(e.dataset for group in groups for e in group if e.dataset):
+            data_cli.fetch(dataset, says, quiet=quiet)
+        says.rest()
+        with _says_how_to_resume():
+            for plan in todo:
+                for result in run(plan, resume=resume, progress=not quiet):
+                    console.print(report.one_line(result), soft_wrap=True)
+            _show(out, says)
 
 
 @app.command("bench")
@@ -129,7 +133,9 @@ def bench_device(
     # Otherwise a second run would report the loading of a cached program as its compilation.
     jax.config.update("jax_enable_compilation_cache", val=False)
     names = _separated(parts) if parts else ()
-    found = bench.run(out, precision=UPDATE_PRECISION, parts=names, quick=quick, say=console.print)
+    with busy(console) as says:
+        talk = {"say": says.print, "doing": says.phase}
+        found = bench.run(out, precision=UPDATE_PRECISION, parts=names, quick=quick, **talk)
     console.print(bench.table(found))
     console.print(f"numbers and figure: {out / 'bench.json'}, {out / 'bench.png'}")
 
@@ -139,7 +145,8 @@ def make_report(
     out: Annotated[pathlib.Path, typer.Argument(help="Directory with results.")] = pathlib.Path("results"),
 ) -> None:
     """Show results in a table and write an HTML page with tables and figures. Nothing is fitted."""
-    _show(out)
+    with busy(console) as says:
+        _show(out, says)
 
 
 class Interrupted(RuntimeError):
@@ -159,21 +166,34 @@ def _says_how_to_resume() -> Iterator[None]:
         ) from error
 
 
-def _show(out: pathlib.Path) -> None:
+def _show(out: pathlib.Path, says: Busy) -> None:
+    says.phase(f"reading the results below {out}")
     results, faults = report.load_results(out)
+    says.rest()
     console.print(report.table(results))
     for fault in faults:
         _complain(Text.assemble(("left out: ", "bold yellow"), fault))
-    console.print(f"page with figures: {report.write_page(out)}")
+    page = report.write_page(out, doing=says.phase)
+    says.rest()
+    console.print(f"page with figures: {page}", soft_wrap=True)
 
 
 def _separated(text: str) -> list[str]:
     return [part.strip() for part in text.split(",")]
 
 
+def _presets(experiment: Experiment, preset: str) -> list[str]:
+    """Returns the presets that were asked for; without any, `default`, or the only one that there is."""
+    first = "default" if "default" in experiment.recipes else next(iter(experiment.recipes))
+    return _separated(preset or first)
+
+
 def _methods(experiment: Experiment, preset: str, method: str) -> list[str]:
-    _checks.known_name("preset", preset, experiment.recipes)
-    return list(experiment.recipes[preset]) if method == "all" else _separated(method)
+    """Returns the methods that were asked for; without any, `uivi`, or all that there are."""
+    known = experiment.recipes[_checks.known_name("preset", preset, experiment.recipes)]
+    if method == "all" or not (method or "uivi" in known):
+        return list(known)
+    return _separated(method or "uivi")
 
 
 def keep_programs() -> None:

@@ -1,5 +1,6 @@
 """The commands for data sets: `uivi data list`, `get` and `verify`."""
 
+import pathlib
 from typing import Annotated
 
 import typer
@@ -7,8 +8,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from uivi import datasets
-from uivi.datasets import DATASETS, Spec, State
+from uivi import _checks, datasets
+from uivi.cli.busy import Busy, busy
+from uivi.datasets import DATASETS, DatasetStatus, Spec, State
 
 app = typer.Typer(no_args_is_help=True, help="Find, download and check the data sets.")
 console = Console(markup=False, highlight=False)  # paths and messages may contain brackets
@@ -34,8 +36,22 @@ def get_dataset(
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress bar.")] = False,
 ) -> None:
     """Download a data set to the cache, unless it is found locally, and print the paths of its files."""
-    for path in datasets.fetch(name, progress=not quiet):
+    with busy(console, quiet=quiet) as says:
+        paths = fetch(name, says, quiet=quiet)
+    for path in paths:
         typer.echo(path)
+
+
+def fetch(name: str, says: Busy, *, quiet: bool) -> list[pathlib.Path]:
+    """Downloads what is missing of a data set, checks its files, and returns their paths."""
+    if datasets.find(name):
+        says.phase(f"checking the data set {name}")
+    elif DATASETS[name].public:
+        # The download shows a bar of its own.
+        says.note(f"downloading the data set {name}")
+    paths = datasets.fetch(name, progress=not quiet)
+    says.rest()
+    return paths
 
 
 @app.command("verify")
@@ -43,14 +59,23 @@ def verify_datasets(
     names: Annotated[list[str] | None, typer.Argument(help="Names of data sets. Default: all.")] = None,
 ) -> None:
     """Check the content of the local data sets. The exit code is 1 if any is corrupt."""
-    found = datasets.verify(names or ())
-    for status in found:
-        mark = (str(status.state), COLOURS[status.state])
-        where = f" {status.where}" if status.where else ""
-        console.print(Text.assemble(f"{status.name}: ", mark, where), soft_wrap=True)
-        console.print(f"    {status.note}", soft_wrap=True)
+    chosen = [_checks.known_name("data set", name, DATASETS) for name in names or DATASETS]
+    found = []
+    with busy(console) as says:
+        for name in chosen:
+            says.phase(f"checking the data set {name}")
+            found += datasets.verify([name])
+            says.rest()
+            _print_status(found[-1])
     if any(status.state is State.CORRUPT for status in found):
         raise typer.Exit(1)
+
+
+def _print_status(status: DatasetStatus) -> None:
+    mark = (str(status.state), COLOURS[status.state])
+    where = f" {status.where}" if status.where else ""
+    console.print(Text.assemble(f"{status.name}: ", mark, where), soft_wrap=True)
+    console.print(f"    {status.note}", soft_wrap=True)
 
 
 def _sizes(spec: Spec) -> str:

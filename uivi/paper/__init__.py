@@ -4,7 +4,7 @@ Each folder holds `experiments.py` (recipes, published values), `task.py` (what 
 and `section.py` (its part of the report). `runner.py` runs any of them, `report/` shows the results.
 """
 
-from uivi.paper.experiment import AbstractTask, Effort, Experiment, Recipe
+from uivi.paper.experiment import AbstractTask, Effort, Experiment, Recipe, Takes
 from uivi.paper.experiments import DEVIATIONS, EXPERIMENTS, GROUPS, members, side_by_side
 from uivi.paper.runner import Run, run
 
@@ -17,6 +17,7 @@ __all__ = [
     "Experiment",
     "Recipe",
     "Run",
+    "Takes",
     "members",
     "run",
     "side_by_side",

@@ -76,6 +76,19 @@ class AbstractTask(abc.ABC):
         """Returns the data set and the evaluation budget, for JSON."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Takes:
+    """How long the updates of one fit by UIVI take, with their compilation, where that was measured.
+
+    Attributes:
+        cores: on two cores of a CPU; empty if it was never measured.
+        gpu: on one NVIDIA H200; empty if it was never measured.
+    """
+
+    cores: str = ""
+    gpu: str = ""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Experiment:
     """A task with the recipes to run on it.
@@ -87,6 +100,7 @@ class Experiment:
         reference: section, table and figure of the paper.
         task: builds the task from the effort.
         recipes: recipes by preset, then by method.
+        takes: how long a fit takes, by preset.
         published: value to compare with and its source, by "preset-method".
         dataset: name of the data set; None for an experiment without data.
         stand_in: experiment that a group runs instead where only the stand-in's data set is available.
@@ -100,6 +114,7 @@ class Experiment:
     reference: str
     task: Callable[[Effort], AbstractTask]
     recipes: dict[str, dict[str, Recipe]]
+    takes: dict[str, Takes]
     published: dict[str, tuple[float, str]] = dataclasses.field(default_factory=dict)
     dataset: str | None = None
     stand_in: str | None = None

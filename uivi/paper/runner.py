@@ -24,12 +24,15 @@ from uivi.paper.experiment import AbstractTask, Effort, Experiment, Recipe
 from uivi.storage import archive, descriptions
 from uivi.storage.checkpoints import Checkpoints, locked_directory
 from uivi.training.driver import drive
-from uivi.training.progress import reporter
+from uivi.training.progress import DONE, AbstractReporter, reporter
 from uivi.training.update import FitState, Method, initial_state, stack_states
 
 UPDATE_PRECISION = "tensorfloat32"
 """Precision of matrix products inside updates on a GPU. A CPU has float32 only, and evaluation always uses
 JAX's own setting."""
+
+MOST_STEPS = 2**31 - 1
+"""Largest number of updates: they are counted in 32 bits."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -87,6 +90,8 @@ class Run:
             _checks.seed("seed", seed)
         recipe = group[0].recipes[preset][method]
         steps = recipe.steps(effort) if num_steps is None else _checks.positive_int("steps", num_steps)
+        if steps > MOST_STEPS:
+            raise ValueError(f"expected `steps` to be at most {MOST_STEPS:,}, got {steps}")
         return cls(
             experiments=group,
             preset=preset,
@@ -157,6 +162,15 @@ def run(plan: Run, *, resume: bool = False, progress: bool = True) -> list[dict[
             another configuration.
         KeyboardInterrupt: if the run was interrupted. Its checkpoint is saved first.
     """
+    label = f"{plan.name} {plan.preset}-{plan.method}"
+    with reporter(progress, label=label) as shown:
+        results = _run(plan, shown, resume=resume)
+        shown.phase(DONE)
+    return results
+
+
+def _run(plan: Run, shown: AbstractReporter, *, resume: bool) -> list[dict[str, Any]]:
+    shown.phase("reading the data")
     tasks = [experiment.task(plan.effort) for experiment in plan.experiments]
     configs = [plan.config(e, t) for e, t in zip(plan.experiments, tasks, strict=True)]
     fingerprints = [descriptions.fingerprint(config) for config in configs]
@@ -172,14 +186,14 @@ def run(plan: Run, *, resume: bool = False, progress: bool = True) -> list[dict[
                 f"expected no earlier run in {plan.directory}, found an unfinished one: pass --resume to "
                 "continue it, or another --out"
             )
-        lanes, seconds = _fit(plan, tasks, checkpoints, progress=progress)
+        lanes, seconds = _fit(plan, tasks, checkpoints, shown)
         if any(fit.status is Status.INTERRUPTED for fit in lanes):
             raise KeyboardInterrupt(f"interrupted: pass --resume to continue from {checkpoints.directory}")
         results = []
         for i, (experiment, task) in enumerate(zip(plan.experiments, tasks, strict=True)):
             fits = lanes[i * len(plan.seeds) : (i + 1) * len(plan.seeds)]
             parts = {"fingerprint": fingerprints[i], "config": configs[i]}
-            result = _without_nan(parts | _result(plan, experiment, task, fits, seconds))
+            result = _without_nan(parts | _result(plan, experiment, task, fits, seconds, shown))
             path = plan.result_path(experiment)
             path.parent.mkdir(parents=True, exist_ok=True)
             archive.write_bytes(path, _readable(result).encode())
@@ -190,9 +204,10 @@ def run(plan: Run, *, resume: bool = False, progress: bool = True) -> list[dict[
 
 
 def _fit(
-    plan: Run, tasks: list[AbstractTask], checkpoints: Checkpoints, *, progress: bool
+    plan: Run, tasks: list[AbstractTask], checkpoints: Checkpoints, shown: AbstractReporter
 ) -> tuple[list[Posterior], float]:
     """Returns the fits, experiment by experiment and seed by seed, and the seconds of all updates."""
+    shown.phase("making the first state")
     recipe = plan.recipe
     optimizer = _optimizer(recipe.optimizer, plan.num_steps)
     method = Method(recipe.estimator, optimizer, UPDATE_PRECISION)
@@ -206,18 +221,16 @@ def _fit(
     state = states[0] if len(states) == 1 else stack_states(states)
     dim = states[0].family.dim
     del states  # the stacked copy replaces them; keeping both would hold the data twice
-    label = f"{plan.name} {plan.preset}-{plan.method}"
     monitors = [task.monitors(plan.num_steps, recipe) for task in tasks]
-    with reporter(progress, label=label) as shown:
-        driven = drive(
-            method,
-            state,
-            plan.num_steps,
-            reporter=shown,
-            checkpoints=checkpoints,
-            monitors=[list(lanes) for lanes in zip(*[m for m in monitors for _ in plan.seeds], strict=True)],
-            keep_best=recipe.keep_best,
-        )
+    driven = drive(
+        method,
+        state,
+        plan.num_steps,
+        reporter=shown,
+        checkpoints=checkpoints,
+        monitors=[list(lanes) for lanes in zip(*[m for m in monitors for _ in plan.seeds], strict=True)],
+        keep_best=recipe.keep_best,
+    )
     return posteriors(driven, np.zeros(dim, np.float32)), driven.seconds
 
 
@@ -246,13 +259,21 @@ def _finished(plan: Run, experiment: Experiment, fingerprint: str, *, resume: bo
 
 
 def _result(
-    plan: Run, experiment: Experiment, task: AbstractTask, fits: list[Posterior], seconds: float
+    plan: Run,
+    experiment: Experiment,
+    task: AbstractTask,
+    fits: list[Posterior],
+    seconds: float,
+    shown: AbstractReporter,
 ) -> dict[str, Any]:
     published = experiment.published.get(f"{plan.preset}-{plan.method}")
     lanes = len(plan.experiments) * len(plan.seeds)
     began = time.perf_counter()
     # One key for all: seeds and methods are judged with the same random numbers.
-    seeds = [task.evaluate(jax.random.key(2), fit, plan.recipe) for fit in fits]
+    seeds = []
+    for seed, fit in zip(plan.seeds, fits, strict=True):
+        shown.phase(f"evaluating {experiment.name}, seed {seed}")
+        seeds.append(task.evaluate(jax.random.key(2), fit, plan.recipe))
     return {
         "title": experiment.title,
         "reference": experiment.reference,

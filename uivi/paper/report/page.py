@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+from collections.abc import Callable
 
 from uivi.paper.report import markup
 from uivi.paper.report.loading import load_results
@@ -22,16 +23,24 @@ ABOUT = (
 )
 
 
-def write_page(directory: pathlib.Path) -> pathlib.Path:
-    """Writes `report.html` into `directory` from the results below it, and returns its path."""
+def write_page(directory: pathlib.Path, doing: Callable[[str], None] = lambda words: None) -> pathlib.Path:
+    """Writes `report.html` into `directory` from the results below it.
+
+    Args:
+        directory: where the results are.
+        doing: is told what goes on, section by section.
+
+    Returns:
+        The path of the page.
+    """
     directory = pathlib.Path(directory)
     results, faults = load_results(directory)
     path = directory / "report.html"
-    archive.write_bytes(path, _page(results, faults).encode())
+    archive.write_bytes(path, _page(results, faults, doing).encode())
     return path
 
 
-def _page(results: list[Result], faults: list[str]) -> str:
+def _page(results: list[Result], faults: list[str], doing: Callable[[str], None]) -> str:
     sections = by_section(results)
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
@@ -43,6 +52,7 @@ def _page(results: list[Result], faults: list[str]) -> str:
         *map(markup.warning, faults),
     ]
     for section, members in sections:
+        doing(f"drawing the figures: {section.title}")
         parts += [f"<h2>{section.title}</h2>", section.body(members)]
     deviations = distinct(text for section, _ in sections for text in section.deviations)
     parts += [

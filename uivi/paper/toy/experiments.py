@@ -6,7 +6,7 @@ from collections.abc import Callable
 from uivi import presets
 from uivi.estimators import Explicit, StickingTheLanding
 from uivi.families import ExplicitGaussian
-from uivi.paper.experiment import Effort, Experiment, Recipe
+from uivi.paper.experiment import Effort, Experiment, Recipe, Takes
 from uivi.paper.toy.task import ToyTask
 from uivi.targets import Banana, Multimodal, XShaped
 from uivi.targets.toys import AbstractToy
@@ -38,7 +38,14 @@ RECIPES = {
 
 
 def _toy(
-    toy: Callable[[], AbstractToy], *, name: str, title: str, side: str, goal: float, best: str
+    toy: Callable[[], AbstractToy],
+    *,
+    name: str,
+    title: str,
+    side: str,
+    goal: float,
+    best: str,
+    takes: dict[str, Takes],
 ) -> Experiment:
     def task(effort: Effort) -> ToyTask:
         del effort
@@ -52,14 +59,41 @@ def _toy(
         reference=f"Section 4.1, Table 1, Figure 2 ({side})",
         task=task,
         recipes=RECIPES,
+        takes=takes,
         published={"default-uivi": (goal, source)},
     )
 
 
+# The preset `paper` from the table of docs/paper.md, `default` from `make demo` on two cores; on the GPU,
+# from the tables of docs/speed.md.
 TOYS = (
-    _toy(Banana, name="banana", title="Banana", side="left", goal=0.01, best="0.004"),
-    _toy(Multimodal, name="multimodal", title="Multimodal", side="middle", goal=0.0005, best="0.0002"),
-    _toy(XShaped, name="xshaped", title="X-shaped", side="right", goal=0.001, best="0.009"),
+    _toy(
+        Banana,
+        name="banana",
+        title="Banana",
+        side="left",
+        goal=0.01,
+        best="0.004",
+        takes={"paper": Takes("6 s", "14 s"), "default": Takes("11 s", "10 s")},
+    ),
+    _toy(
+        Multimodal,
+        name="multimodal",
+        title="Multimodal",
+        side="middle",
+        goal=0.0005,
+        best="0.0002",
+        takes={"paper": Takes("7 s"), "default": Takes("11 s")},
+    ),
+    _toy(
+        XShaped,
+        name="xshaped",
+        title="X-shaped",
+        side="right",
+        goal=0.001,
+        best="0.009",
+        takes={"paper": Takes("7 s"), "default": Takes("10 s")},
+    ),
 )
 
 DEVIATIONS = (

@@ -2,7 +2,7 @@
 
 import functools
 
-from uivi.paper.experiment import Experiment, Recipe
+from uivi.paper.experiment import Experiment, Recipe, Takes
 from uivi.paper.vae.table2 import published_by_run
 from uivi.paper.vae.task import VaeTask
 from uivi.presets import vae as preset
@@ -59,6 +59,14 @@ RECIPES = {
     },
 }
 
+TAKES = {
+    "paper": Takes("95 min", "2 min"),
+    "default": Takes("36 min", "2 min"),
+    "ablation": Takes(gpu="1 to 4 min"),
+}
+"""On the GPU, of both data sets side by side: from the results of the repository. On a CPU, from the time of an
+update in docs/speed.md."""
+
 VAES = (
     Experiment(
         name="vae-mnist",
@@ -67,6 +75,7 @@ VAES = (
         reference="Section 4.3, Table 2, Figure 5(a)",
         task=functools.partial(VaeTask, dataset="binarized-mnist"),
         recipes=RECIPES,
+        takes=TAKES,
         published=published_by_run("vae-mnist"),
         dataset="binarized-mnist",
         program="vae",
@@ -78,6 +87,7 @@ VAES = (
         reference="Section 4.3, Table 2, Figure 5(b)",
         task=functools.partial(VaeTask, dataset="fashion-mnist"),
         recipes=RECIPES,
+        takes=TAKES,
         published=published_by_run("vae-fashion"),
         dataset="fashion-mnist",
         program="vae",
