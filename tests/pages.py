@@ -6,11 +6,12 @@ and verdicts come from few draws.
 
 `python -m tests.pages PAGE ...` (or `make figures`) runs pages in full. Figures that they save go to
 docs/figures. What a block prints goes into the ```text title="output" block after it, if there is one; lines
-too long for a page are folded.
+too long for a page are folded. The quick start is written as a notebook, too.
 """
 
 import contextlib
 import io
+import json
 import os
 import pathlib
 import re
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import textwrap
 import warnings
+from typing import Any
 from unittest import mock
 
 import jax
@@ -28,6 +30,8 @@ from uivi.evaluation import verdict
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+NOTEBOOKS = {ROOT / "docs" / "tutorials" / "quickstart.md": ROOT / "docs" / "tutorials" / "quickstart.ipynb"}
+"""Pages that are notebooks, too."""
 FIGURES = ROOT / "docs" / "figures"
 BLOCK = re.compile(r'^```python\n(.*?)^```$(?:\n\n```text title="output"\n(.*?)^```$)?', re.M | re.S)
 EXCERPT = re.compile(r'^```python title="excerpt"\n(.*?)^```$', re.M | re.S)
@@ -64,12 +68,13 @@ def folded(printed: str) -> str:
 
 @contextlib.contextmanager
 def as_users_have_it(*, short: bool):
-    """JAX's ordinary promotion rules; no complaint that a fit of few updates is a bad one."""
+    """JAX's ordinary promotion rules; no complaint about a fit that is bad, or has few updates."""
     with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"), warnings.catch_warnings():
         if not short:
             yield
             return
-        warnings.filterwarnings("ignore", "k-hat of the importance weights")
+        for message in ("k-hat of the importance weights", "floating point resolves the log density"):
+            warnings.filterwarnings("ignore", message)
         with mock.patch.multiple(verdict, NUM_DRAWS=128, MORE_DRAWS=128):
             yield
 
@@ -91,6 +96,36 @@ def run(page: pathlib.Path, *, short: bool) -> str:
     return BLOCK.sub(block, text)
 
 
+def notebook(page: str) -> dict[str, Any]:
+    """Return a page as a notebook, in the format 4.5: code cells with their printed outputs, and text."""
+    cells: list[dict[str, Any]] = []
+
+    def add(kind: str, source: str, **rest: Any) -> None:
+        lines = source.strip("\n").splitlines(keepends=True)
+        if lines:
+            cells.append(
+                {"cell_type": kind, "id": f"cell-{len(cells)}", "metadata": {}, **rest, "source": lines}
+            )
+
+    place = 0
+    for found in BLOCK.finditer(page):
+        add("markdown", page[place : found.start()])
+        printed = (found[2] or "").splitlines(keepends=True)
+        outputs = [{"name": "stdout", "output_type": "stream", "text": printed}] if printed else []
+        add("code", found[1], execution_count=None, outputs=outputs)
+        place = found.end()
+    add("markdown", page[place:])
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    return {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
+
+
+def write_notebook(page: pathlib.Path) -> None:
+    """Write the notebook of a page, if it has one."""
+    if page in NOTEBOOKS:
+        made = notebook(page.read_text())
+        NOTEBOOKS[page].write_text(json.dumps(made, ensure_ascii=False, indent=1) + "\n")
+
+
 def main() -> None:
     """Run the pages named on the command line in full and put their figures and outputs in place."""
     pages = [pathlib.Path(name).resolve() for name in sys.argv[1:]]
@@ -99,6 +134,7 @@ def main() -> None:
         for page in pages:
             print(page.relative_to(ROOT), flush=True)
             page.write_text(run(page, short=False))
+            write_notebook(page)
         for figure in pathlib.Path(directory).glob("*.png"):
             shutil.copy(figure, FIGURES)
         os.chdir(ROOT)

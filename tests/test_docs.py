@@ -5,14 +5,27 @@ import contextlib
 import functools
 import importlib
 import inspect
+import json
 import pkgutil
 import re
 import types
 
+import matplotlib as mpl
 import pytest
 
 import uivi
-from tests.pages import BLOCK, EXCERPT, PAGES, ROOT, folded, run, shortened
+from tests.pages import (
+    BLOCK,
+    EXCERPT,
+    NOTEBOOKS,
+    PAGES,
+    ROOT,
+    as_users_have_it,
+    folded,
+    notebook,
+    run,
+    shortened,
+)
 from uivi import paper
 
 FENCE = re.compile(r"^```(\S.*)$", re.MULTILINE)
@@ -28,7 +41,7 @@ page_name = lambda page: str(page.relative_to(ROOT))
 
 
 # These show what the other pages' code does too, with more fits.
-MORE_FITS = ("gallery.md", "diagnostics.md", "mean_field.md")
+MORE_FITS = ("gallery.md", "diagnostics.md", "mean_field.md", "pymc.md", "recipes.md")
 RUN = [
     pytest.param(p, marks=pytest.mark.slow if p.name in MORE_FITS else ())
     for p in PAGES
@@ -63,6 +76,40 @@ def test_excerpts_use_names_that_exist(page):
         assert names_used(code)
         for name in names_used(code):
             resolved(name)
+
+
+@pytest.mark.parametrize("name", MORE_FITS)
+def test_slow_pages_compile_and_use_names_that_exist(name):
+    """Their code runs in `make test-all` only."""
+    (page,) = (p for p in PAGES if p.name == name)
+    for code, _ in BLOCK.findall(page.read_text()):
+        shortened(code)
+        for used in names_used(code):
+            resolved(used)
+
+
+@pytest.mark.parametrize("page", NOTEBOOKS, ids=page_name)
+def test_a_notebook_is_its_page(page):
+    """To write it anew: `python -m tests.pages` with the page."""
+    stored = json.loads(NOTEBOOKS[page].read_text())
+    assert stored == notebook(page.read_text())
+    code = ["".join(cell["source"]) + "\n" for cell in stored["cells"] if cell["cell_type"] == "code"]
+    assert code == [block for block, _ in BLOCK.findall(page.read_text())]
+    assert stored["nbformat"] == 4
+    assert len({cell["id"] for cell in stored["cells"]}) == len(stored["cells"])
+    assert NOTEBOOKS[page].stat().st_size < LARGEST_FIGURE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS.values(), ids=page_name)
+def test_the_cells_of_a_notebook_run(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    mpl.use("Agg")
+    names = {"__name__": "__main__"}
+    for cell in json.loads(path.read_text())["cells"]:
+        if cell["cell_type"] == "code":
+            with as_users_have_it(short=True):
+                exec(shortened("".join(cell["source"]) + "\n"), names)
 
 
 def test_a_wrong_name_in_an_excerpt_is_noticed():
