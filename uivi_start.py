@@ -7,22 +7,28 @@ import sys
 import threading
 
 PATIENCE = 0.7
-"""Seconds of silence before a line says what goes on."""
+"""Seconds of silence before a line says what goes on, and between the dots behind it."""
 
 
 def main() -> None:
     """Runs the command line. Ctrl-C during the imports ends it without a traceback."""
-    says = threading.Timer(PATIENCE, _say)
-    says.daemon = True
+    imported = threading.Event()
+    says = threading.Thread(target=_say, args=(imported,), daemon=True)
     says.start()
     try:
         from uivi.cli.app import main as run
     except KeyboardInterrupt:
         sys.exit(130)
     finally:
-        says.cancel()
+        imported.set()
+        says.join()
     run()
 
 
-def _say() -> None:
-    print("uivi: loading JAX", file=sys.stderr, flush=True)
+def _say(imported: threading.Event) -> None:
+    words = "uivi: loading JAX"
+    while not imported.wait(PATIENCE):
+        print(words, end="", file=sys.stderr, flush=True)
+        words = "."
+    if words == ".":
+        print(file=sys.stderr, flush=True)

@@ -49,12 +49,12 @@ def test_compiled_programs_are_kept_unless_jax_was_told_where(tmp_path):
 
 def test_the_command_speaks_before_it_imports_jax():
     program = (
-        "import sys, uivi_start; print('jax' in sys.modules, flush=True); uivi_start.PATIENCE = 0;"
+        "import sys, uivi_start; print('jax' in sys.modules, flush=True); uivi_start.PATIENCE = 0.1;"
         "sys.argv = ['uivi', '--version']; uivi_start.main()"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == f"False\nuivi {uivi_version}\n"
-    assert done.stderr == "uivi: loading JAX\n"
+    assert re.fullmatch(r"uivi: loading JAX\.*\n", done.stderr), "a dot from time to time"
 
 
 def test_the_command_is_quiet_where_imports_are_quick(monkeypatch, capsys):
@@ -92,7 +92,7 @@ def test_run_and_report(tmp_path):
     said = [re.sub(r"^ *[\d.]+ s  banana default-explicit: |  \(.*", "", x) for x in done.stderr.splitlines()]
     assert said == [
         "looking at the devices",
-        *("reading the data", "making the first state", "updates", "evaluating banana, seed 0", "done"),
+        *("reading the data", "making the first state", "updates", "evaluating seed 0", "done"),
         f"reading the results below {tmp_path}",
         f"drawing the figures: {TITLES['toy'].partition('  (')[0]}",
     ]

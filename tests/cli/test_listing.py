@@ -61,3 +61,17 @@ def test_times_of_the_toys_are_those_of_the_docs(name):
     title = EXPERIMENTS[name].title
     found = re.search(rf"\| {title} \| uivi \(paper\) \|.*\| ([\d.]+) \|\n", (DOCS / "paper.md").read_text())
     assert seconds(EXPERIMENTS[name].takes["paper"].cores) == pytest.approx(float(found[1]), abs=0.5)
+
+
+def cell(preset_times):
+    """The cell of the docs: the times of the presets `default` and `paper`, or one dash for none at all."""
+    return " / ".join(time or "–" for time in preset_times) if any(preset_times) else "–"
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=lambda experiment: experiment.name)
+def test_the_docs_have_the_same_table(experiment):
+    found = re.search(rf"\| `{experiment.name}` \|.*\|", (DOCS / "cli.md").read_text())
+    takes = [experiment.takes[name] for name in ("default", "paper") if name in experiment.takes]
+    cells = [text.strip() for text in found[0].strip("|").split("|")]
+    assert cells[1] == (f"`{experiment.dataset}`" if experiment.dataset else "no data")
+    assert cells[3:] == [cell([t.cores for t in takes]), cell([t.gpu for t in takes])]

@@ -71,21 +71,21 @@ def _get(url: str, label: str, most_bytes: int, *, progress: bool) -> bytes:
     console = Console(stderr=True)
     columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn()
     hidden = not (progress and console.is_terminal)
-    with (
-        urllib.request.urlopen(request, timeout=TIMEOUT) as response,
-        Progress(*columns, console=console, transient=True, disable=hidden) as bar,
-    ):
-        length = response.headers.get("Content-Length")
-        total = int(length) if length is not None and length.isdigit() else None
-        if total is not None and total > most_bytes:
-            raise DataError(f"expected at most {most_bytes:,} bytes, the server announces {total:,}")
-        task = bar.add_task(label, total=total)
-        received = bytearray()
-        while chunk := response.read(CHUNK):
-            received += chunk
-            if len(received) > most_bytes:
-                raise DataError(f"expected at most {most_bytes:,} bytes, the server sends more")
-            bar.update(task, completed=len(received))
+    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
+        # Before the server is reached, which may take long: the bar moves in the meantime.
+        task = bar.add_task(label, total=None)
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
+            length = response.headers.get("Content-Length")
+            total = int(length) if length is not None and length.isdigit() else None
+            if total is not None and total > most_bytes:
+                raise DataError(f"expected at most {most_bytes:,} bytes, the server announces {total:,}")
+            bar.update(task, total=total)
+            received = bytearray()
+            while chunk := response.read(CHUNK):
+                received += chunk
+                if len(received) > most_bytes:
+                    raise DataError(f"expected at most {most_bytes:,} bytes, the server sends more")
+                bar.update(task, completed=len(received))
     if total is not None and len(received) != total:
         raise OSError(f"the connection ended after {len(received):,} of {total:,} bytes")
     return bytes(received)

@@ -272,7 +272,8 @@ def _result(
     # One key for all: seeds and methods are judged with the same random numbers.
     seeds = []
     for seed, fit in zip(plan.seeds, fits, strict=True):
-        shown.phase(f"evaluating {experiment.name}, seed {seed}")
+        name = f" of {experiment.name}" if len(plan.experiments) > 1 else ""
+        shown.phase(f"evaluating seed {seed}{name}")
         seeds.append(task.evaluate(jax.random.key(2), fit, plan.recipe))
     return {
         "title": experiment.title,
