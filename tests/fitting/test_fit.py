@@ -31,7 +31,7 @@ BAD = {
     "steps 1e3": ({"num_steps": 1e3}, ValueError, f"`num_steps` {COUNT} 1000.0"),
     "steps True": ({"num_steps": True}, ValueError, f"`num_steps` {COUNT} True"),
     "int init": ({"dim": None, "init": {"a": jnp.zeros(2), "b": 3}}, TypeError, "float arrays only, .*int32"),
-    "empty init": ({"dim": None, "init": {}}, TypeError, "float arrays only, got no arrays"),
+    "empty init": ({"dim": None, "init": {}}, ValueError, "at least one number, got none"),
     "key 0": ({"key": 0}, TypeError, r"expected `key` to be one JAX random key, got int 0: pass"),
     "no key": ({"key": None}, TypeError, "expected either `key` or `random_seed`, got neither"),
     "key and seed": ({"random_seed": 1}, TypeError, "expected either `key` or `random_seed`, got both"),

@@ -27,6 +27,22 @@ def test_more_updates_than_anyone_can_wait_for(num_steps, message):
         uivi.training.Rounds(10, 10**6)
 
 
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"dim": 2**40}, ValueError, "of at most 10,000,000, got 1,099,511,627,776"),
+        ({"dim": None, "init": {}}, ValueError, "at least one number, got none"),
+        ({"dim": None, "init": {"a": np.zeros((0, 2))}}, ValueError, "at least one number, got none"),
+        ({"dim": None, "init": np.zeros(2, int)}, TypeError, "float arrays only, got .'int32'.: discrete"),
+        ({"checkpoint": 3}, TypeError, "`checkpoint` to be the path of a directory, got int"),
+        ({"progress": "yes"}, TypeError, "`progress` to be True, False or a reporter, got str"),
+    ],
+)
+def test_arguments_of_no_use(changes, error, message, unchecked):
+    with pytest.raises(error, match=message):
+        fit(**changes)
+
+
 @pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
 def test_densities_of_half_precision(dtype):
     with pytest.raises(ValueError, match="expected a log density in float32 or float64, got b?float16"):

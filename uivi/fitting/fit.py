@@ -108,7 +108,7 @@ def fit(
     key = _checks.key_or_seed(key, random_seed)
     if num_steps is not None:
         Rounds.of(num_steps)
-    _check_types(family, estimator, optimizer)
+    _check_types(family, estimator, optimizer, checkpoint, progress)
     with (
         explained_interrupts(checkpoint),
         reporter(progress) as inner,
@@ -314,12 +314,18 @@ def _has_elbo(family: AbstractFamily, target: AbstractTarget) -> bool:
     return not family.context_dim and target.num_sites == 1
 
 
-def _check_types(family: object, estimator: object, optimizer: object) -> None:
+def _check_types(
+    family: object, estimator: object, optimizer: object, checkpoint: object, progress: object
+) -> None:
     expected = (
         ("family", family, AbstractFamily, "uivi.SemiImplicit(...)"),
         ("estimator", estimator, AbstractEstimator, "uivi.UIVI()"),
         ("optimizer", optimizer, optax.GradientTransformation, "optax.adam(1e-3)"),
     )
+    if not isinstance(progress, bool | AbstractReporter):
+        raise TypeError(f"expected `progress` to be True, False or a reporter, got {type(progress).__name__}")
+    if not isinstance(checkpoint, str | os.PathLike | None):
+        raise TypeError(f"expected `checkpoint` to be the path of a directory, got {type(checkpoint).__name__}")
     for name, value, kind, example in expected:
         if value is not None and not isinstance(value, kind):
             raise TypeError(

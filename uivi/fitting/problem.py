@@ -20,6 +20,8 @@ from uivi.targets.density import Density
 from uivi.targets.model import AbstractModelTarget
 from uivi.targets.probe import generator
 
+MOST_DIMENSIONS = 10**7
+"""Largest size of z. The search alone would need tens of gigabytes of memory for more."""
 NUM_POINTS = 4
 RADIUS = 2.0
 """Half width of the cube from which starting points are drawn, as in Stan."""
@@ -83,6 +85,10 @@ def problem_of(
         )
     if dim is not None:
         size = _checks.positive_int("dim", dim)
+        if size > MOST_DIMENSIONS:
+            raise ValueError(
+                f"expected `dim` to be at most {MOST_DIMENSIONS:,}, got {size:,}: is it a typing error?"
+            )
         around = generator(key).uniform(-RADIUS, RADIUS, (NUM_POINTS - 1, size))
         points = np.concatenate([np.zeros((1, size)), around])
         return Problem(Density(_plain_function(given), size), _zeros(size), points)
@@ -102,8 +108,10 @@ def _of_target(target: AbstractTarget, dim: int | None, init: PyTree, key: Key) 
 def _of_example(log_density: Callable, init: PyTree) -> Problem:
     host = jax.tree.map(_canonical, init)
     leaves = jax.tree.leaves(host)
-    if not leaves or not all(jnp.issubdtype(x.dtype, jnp.floating) for x in leaves):
-        kinds = sorted({str(x.dtype) for x in leaves}) or "no arrays"
+    if not sum(x.size for x in leaves):
+        raise ValueError("expected `init` to hold at least one number, got none: pass an example draw, or dim=")
+    if not all(jnp.issubdtype(x.dtype, jnp.floating) for x in leaves):
+        kinds = sorted({str(x.dtype) for x in leaves})
         raise TypeError(f"expected `init` to hold float arrays only, got {kinds}: discrete z cannot be fitted")
     # BlackJAX calls this inside a compiled function, where there is no value to compute with.
     is_traced = any(isinstance(x, Tracer) for x in leaves)
