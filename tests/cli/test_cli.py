@@ -145,6 +145,28 @@ def test_mistakes_are_one_message(args, message, tmp_path, monkeypatch, capsys):
     assert [p.name for p in tmp_path.iterdir()] == ["FILE"]
 
 
+@pytest.mark.parametrize(
+    ("args", "runs"),
+    [
+        (("banana",), ["banana default-uivi"]),
+        (("logreg-iterations",), [f"logreg-iterations paper-hmc-{n}" for n in (1, 5, 20, 50)]),
+        (("banana", "--method", "all"), [f"banana default-{m}" for m in ("uivi", "sivi", "explicit")]),
+        (("banana", "--preset", "paper, default"), ["banana paper-uivi", "banana default-uivi"]),
+    ],
+)
+def test_what_runs_by_default(args, runs, tmp_path, monkeypatch):
+    done = []
+    monkeypatch.setattr(app, "run", lambda plan, **options: done.append(plan) or [])
+    monkeypatch.setattr(app.data_cli, "fetch", lambda *args, **options: [])
+    monkeypatch.setattr(app, "_show", lambda *args: None)
+    monkeypatch.setattr(app, "keep_programs", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["uivi", "run", *args, "--out", str(tmp_path), "--quick"])
+    with pytest.raises(SystemExit) as stopped:
+        app.main()
+    assert stopped.value.code == 0
+    assert [f"{plan.name} {plan.preset}-{plan.method}" for plan in done] == runs
+
+
 @pytest.mark.parametrize("again", [(), ("--resume",)])
 def test_an_interrupt_names_the_command_that_goes_on(again, tmp_path, monkeypatch, capsys):
     out = tmp_path / "[/] and more"
