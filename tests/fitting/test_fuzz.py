@@ -136,6 +136,7 @@ STRUCTURES = (
     lambda x: x[0],
     lambda x: x[:MOST].reshape(1, MOST, 1),
 )
+DIMS = (1, MOST, np.int64(2))
 EMPTY = ((), {}, [], {"a": ()}, None, np.zeros(0), {"a": np.zeros((0, 2))})
 DTYPES = (np.float32, np.float64, np.float16, np.int32, np.uint8, bool, np.complex64, object, "U4")
 SCALES = st.floats(-6, 6).map(lambda power: float(10.0**power))
@@ -172,9 +173,9 @@ def _arrays(draw):
 
 
 @st.composite
-def _points(draw):
+def _points(draw, structures):
     """An example draw: some structure of some dtype, now and then empty, infinite or NaN."""
-    structure = draw(st.sampled_from(STRUCTURES))
+    structure = draw(st.sampled_from(structures))
     values = np.full(MOST, draw(_mostly(st.sampled_from([0.0, 1.0, -3.0]), [1e30, np.inf, np.nan])))
     dtype = draw(_mostly(st.sampled_from(DTYPES[:2]), DTYPES[2:], share=5))
     with warnings.catch_warnings():
@@ -183,27 +184,26 @@ def _points(draw):
 
 
 @st.composite
-def _places(draw):
+def _places(draw, structures, dims):
     """Either `dim` or `init`; now and then both, neither, or neither of use."""
     kind = draw(_mostly(st.sampled_from(["dim", "init"]), ["both", "neither", "odd dim", "empty"], share=8))
-    dims = st.sampled_from([1, MOST, np.int64(2)])
     if kind == "odd dim":
         return {"dim": draw(st.sampled_from([0, -1, 2.0, "2", True, 2**40, np.zeros(2)]))}
     if kind == "empty":
         return {"init": draw(st.sampled_from(EMPTY))}
     found = {}
     if kind in ("dim", "both"):
-        found["dim"] = draw(dims)
+        found["dim"] = draw(st.sampled_from(dims))
     if kind in ("init", "both"):
-        found["init"] = draw(_points())
+        found["init"] = draw(_points(structures))
     return found
 
 
 @st.composite
-def cases(draw):
-    """One call of `fit` with settings that compile in a second."""
+def cases(draw, structures=STRUCTURES, dims=DIMS):
+    """One call of `fit` with small settings. Fewer structures and sizes need fewer programs."""
     density = draw(_mostly(st.just(usable), UNUSABLE, NO_DENSITIES, share=6))
-    place = draw(_places())
+    place = draw(_places(structures, dims))
     size = place.get("dim", sum(np.size(x) for x in jax.tree.leaves(place.get("init"))))
     size = int(size) if isinstance(size, int | np.integer) and 0 < size <= MOST else 1
     explicit = {"family": uivi.ExplicitGaussian.create(size), "estimator": uivi.Explicit(num_draws=4)}
@@ -228,9 +228,13 @@ def cases(draw):
 
 
 @st.composite
-def searches(draw):
+def searches(draw, structures=STRUCTURES):
     """A density and a place, for the search alone."""
-    place = {"init": draw(_points())} if draw(st.booleans()) else {"dim": draw(st.sampled_from([1, MOST]))}
+    place = (
+        {"init": draw(_points(structures))}
+        if draw(st.booleans())
+        else {"dim": draw(st.sampled_from([1, MOST]))}
+    )
     return Case(usable, draw(_arrays()), place)
 
 
@@ -296,12 +300,12 @@ def fuzzed(strategy, number):
     return lambda test: chosen(given(case=strategy)(test))
 
 
-@fuzzed(cases(), 25)
+@fuzzed(cases(STRUCTURES[1:3], (MOST,)), 25)
 def test_fits(unchecked, case):
     _fit(case)
 
 
-@fuzzed(searches(), 25)
+@fuzzed(searches(STRUCTURES[1:3]), 25)
 def test_searches(unchecked, case):
     _search(case)
 
