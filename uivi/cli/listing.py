@@ -11,11 +11,12 @@ from rich.text import Text
 from uivi.paper import EXPERIMENTS, GROUPS, Experiment, Takes
 
 NOTE = (
-    "Times are for the updates of one fit by uivi (of one setting for logreg-iterations), compilation "
-    "included; the evaluation comes on top. They were measured on two cores of a CPU and on one NVIDIA H200, "
-    "which fits both data sets of the VAEs at once. A dash was never measured. With --quick, every experiment "
-    "takes minutes on a CPU. `uivi data list` shows which data are here; missing ones are downloaded if they "
-    "are public."
+    "Times are for the updates of one fit by uivi (of one setting for logreg-iterations); the evaluation comes "
+    "on top. They come from two cores of a CPU and from one NVIDIA H200, which fits both data sets of the VAEs "
+    "at once. Those of logreg and vae on a CPU, of the toys on the H200 and of logreg's default there are the "
+    "measured time of an update times the number of updates; the others are whole fits. A dash was never "
+    "measured. --quick takes far fewer updates. `uivi data list` shows which data are here; missing ones are "
+    "downloaded if they are public."
 )
 NAME = 26
 """Width of the first column."""

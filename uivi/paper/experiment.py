@@ -78,7 +78,7 @@ class AbstractTask(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class Takes:
-    """How long the updates of one fit by UIVI take, with their compilation, where that was measured.
+    """How long the updates of one fit by UIVI take: measured whole, or from the time of one update.
 
     Attributes:
         cores: on two cores of a CPU; empty if it was never measured.
