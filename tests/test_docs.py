@@ -31,9 +31,10 @@ from uivi import paper
 FENCE = re.compile(r"^```(\S.*)$", re.MULTILINE)
 FENCES = {"python", 'python title="excerpt"', "sh", "text", 'text title="output"'}
 DIRECTIVE = re.compile(r"^::: (\S+)(?:\n    options: \{(.*)\})?$", re.MULTILINE)
-IMAGE = re.compile(r"!\[[^]]*\]\(([^)]+)\)")
+IMAGE = re.compile(r"!\[[^]]*\]\(([^)]+)\)|^\[[^]]+\]: (\S+\.png)$", re.MULTILINE)
 URL = re.compile(r"https?://[^\s)>\"]+")
 LARGEST_FIGURE = 100_000
+LARGEST_SCREEN = 300_000
 LONGEST_LINE = 120
 LONGEST_README = 120
 
@@ -132,8 +133,9 @@ def test_fences_are_of_known_kinds(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_figures_are_there_and_small(page):
-    for name in IMAGE.findall(page.read_text()):
-        assert (page.parent / name).stat().st_size < LARGEST_FIGURE, name
+    for inline, reference in IMAGE.findall(page.read_text()):
+        path = page.parent / (inline or reference)
+        assert path.stat().st_size < (LARGEST_SCREEN if "screen" in path.name else LARGEST_FIGURE), path
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
