@@ -71,6 +71,21 @@ class Evaluated(NamedTuple):
     log_q_high: Float[np.ndarray, "S"]
     log_q_low: Float[np.ndarray, "S"]
 
+    @property
+    def log_weights(self) -> Float[np.ndarray, "S"]:
+        """Log p/q of each draw, with log q from above.
+
+        That estimate includes the ε of the draw. Without it, log q of a draw that no proposal finds is far too
+        low, and its weight enormous. The differences are in double precision: float32 would round them if log p
+        has a large constant.
+        """
+        return self.log_p.astype(np.float64) - self.log_q_high
+
+    @property
+    def unsure(self) -> float:
+        """Share of the draws at which the two estimates of log q differ by more than a nat."""
+        return float(np.mean(~(self.log_q_high - self.log_q_low <= 1.0)))
+
 
 def evaluate(
     key: Key,

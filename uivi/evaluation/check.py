@@ -73,8 +73,7 @@ class Check:
             f"  ELBO             {self.lower.mean:.4f} ± {self.lower.stderr:.4f} (lower side)",
             f"                   {self.upper.mean:.4f} ± {self.upper.stderr:.4f} (upper side)",
             *_mixing_lines(self.mixing),
-            f"  k-hat            {self.pareto_k:.2f} ± {self.weights.pareto_k_stderr:.2f} "
-            f"(from {self.weights.num_draws} draws)",
+            f"  k-hat            {k_hat(self.weights)} (from {self.weights.num_draws} draws)",
             f"  weights          effective sample size {100 * self.weights.ess:.0f} %, "
             f"KL(q‖p) {self.weights.kl:.3f} nats",
             f"  non-finite       {self.nonfinite:.0f} proposals rejected, {self.skipped:.0f} updates skipped",
@@ -113,6 +112,12 @@ _PARTS = {
     "coverage": Coverage,
 }
 """The fields of a check that have fields of their own."""
+
+
+def k_hat(weights: Weights) -> str:
+    """Returns k-hat in words, with its standard error if it is finite."""
+    k, stderr = weights.pareto_k, weights.pareto_k_stderr
+    return f"{k:.2f} ± {stderr:.2f}" if math.isfinite(k) else f"{k}"
 
 
 def _mixing_lines(mixing: ReverseMixing | None) -> list[str]:

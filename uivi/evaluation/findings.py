@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from uivi._types import Status
-from uivi.evaluation.check import Check, Verdict
+from uivi.evaluation.check import Check, Verdict, k_hat
 from uivi.evaluation.coverage import Coverage
 from uivi.evaluation.history import History, recent_gain
 from uivi.evaluation.importance import RELIABLE_K, MomentGaps, Weights
@@ -41,6 +41,8 @@ ROUGH_ERROR = 0.1
 """Standard error of a moment's error from which nothing is known about that moment."""
 CARE_NATS, CARE_NATS_PER_DIM, BAD_NATS, BAD_NATS_PER_DIM = 0.5, 0.0025, 1.0, 0.01
 """KL divergences from the posterior that need care and that are bad, and the same for each dimension."""
+MOST_UNSURE = 0.003
+"""Largest share of draws whose log q is not known to a nat. They are in tails, where an error hides."""
 COARSE_NATS, COARSEST_NATS = 0.1, 1.0
 """Steps of log p in floating point that need care and that are bad."""
 FEWEST_STEPS = 30
@@ -173,7 +175,7 @@ def _weights(check: Check) -> Iterator[Finding]:
     elif not weights.pareto_k < RELIABLE_K:
         yield Finding(
             Verdict.BAD,
-            f"k-hat {weights.pareto_k:.2f} ± {weights.pareto_k_stderr:.2f} is above {RELIABLE_K}: q differs "
+            f"k-hat {k_hat(weights)} is above {RELIABLE_K}: q differs "
             "from the posterior, if only in tails; a longer fit, a larger noise_dim, a wider net or another "
             "parameterisation may help",
         )
@@ -188,6 +190,12 @@ def _weights(check: Check) -> Iterator[Finding]:
             Verdict.CARE,
             f"the error of a moment is only known to ± {max(gaps.mean_stderr, gaps.sd_stderr):.2f}: rare draws "
             "decide it; compare with a few long MCMC chains started at draws of q",
+        )
+    if weights.finite == 1 and not weights.unsure <= MOST_UNSURE:
+        yield Finding(
+            Verdict.CARE,
+            f"log q is not known to a nat at {100 * weights.unsure:.2g} % of the draws, so weights may hide an "
+            "error in the tails: use a method that learns a proposal of ε, such as uivi.UIVI()",
         )
     yield from _divergence(weights.kl, check.dim)
 

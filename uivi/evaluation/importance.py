@@ -58,6 +58,7 @@ class Weights(NamedTuple):
         kl: KL(q‖p) in nats; see `kl_divergence`.
         finite: share of the draws whose weight is finite and above zero.
         num_draws: number of draws.
+        unsure: share of the draws whose log q is not known to a nat; zero for an explicit family.
     """
 
     pareto_k: float
@@ -66,15 +67,21 @@ class Weights(NamedTuple):
     kl: float
     finite: float
     num_draws: int
+    unsure: float = 0.0
 
 
-def summarise(log_weights: Float[Array | np.ndarray, "S"]) -> Weights:
-    """Returns k-hat, the effective sample size and the KL divergence of log weights p/q, p unnormalised."""
+def summarise(log_weights: Float[Array | np.ndarray, "S"], unsure: float = 0.0) -> Weights:
+    """Returns k-hat, the effective sample size and the KL divergence of log weights p/q, p unnormalised.
+
+    Args:
+        log_weights: the log weights.
+        unsure: share of the draws whose log q is not known to a nat.
+    """
     k, number = pareto_k(log_weights), len(log_weights)
     # The asymptotic error of the shape, which the prior of ten values makes a little smaller.
     stderr = (1 + max(k, 0.0)) / math.sqrt(_tail_size(number) + 10)
     ess, finite = effective_size(log_weights) / number, float(np.mean(np.isfinite(log_weights)))
-    return Weights(k, stderr, ess, kl_divergence(log_weights)[0], finite, number)
+    return Weights(k, stderr, ess, kl_divergence(log_weights)[0], finite, number, unsure)
 
 
 def effective_size(log_weights: Float[Array | np.ndarray, "S"]) -> float:

@@ -92,10 +92,7 @@ def compare_weights(
     """
 
     def compare(made: Look) -> tuple[importance.MomentGaps, importance.Weights]:
-        # Log q from above includes the ε of each draw. Without it, log q of a draw that no proposal finds is
-        # far too low, and its weight enormous.
-        weights = importance.summarise(made.evaluated.log_p - made.evaluated.log_q_high)
-        return _gaps(made, quantities), weights
+        return _gaps(made, quantities), importance.summarise(made.evaluated.log_weights, made.evaluated.unsure)
 
     gaps, weights = compare(first)
     # Fresh draws decide, since the first ones were selected for their large gaps.
@@ -108,4 +105,5 @@ def _gaps(made: Look, quantities: Callable[[Any], Any]) -> importance.MomentGaps
     values = np.asarray(quantities(z))
     finite = np.isfinite(log_p) & np.isfinite(log_q) & np.isfinite(log_r) & np.all(np.isfinite(values), 1)
     kept = finite | ~is_wide
+    log_p = log_p.astype(np.float64)
     return importance.moment_gaps(values[kept], (log_p - log_r)[kept], (log_q - log_r)[kept])

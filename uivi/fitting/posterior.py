@@ -161,7 +161,7 @@ class Posterior:
 
     def smoothed_weights(self, evaluated: bounds.Evaluated) -> tuple[Float[np.ndarray, "S"], float]:
         """Returns Pareto-smoothed log weights of draws, and the k-hat of the check; theirs without one."""
-        weights, k = importance.smoothed_weights(evaluated.log_p - evaluated.log_q_high)
+        weights, k = importance.smoothed_weights(evaluated.log_weights)
         return weights, k if (found := self._judged()) is None else found.pareto_k
 
     def check(self, key: Key | None = None) -> Check:
