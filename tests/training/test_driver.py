@@ -174,7 +174,7 @@ def test_an_interrupted_fit_gives_a_posterior_and_resumes(tmp_path, monkeypatch)
         with pytest.warns(UserWarning, match="interrupted after 12 of at most 30 updates: call fit again with"):
             broken = fit(tmp_path / "broken")
     assert broken.status is uivi.Status.INTERRUPTED
-    assert "not finished: call fit again with the same checkpoint=" in broken.summary()
+    assert "the fit was interrupted: with checkpoint=" in broken.summary()
     resumed = fit(tmp_path / "broken")
     assert resumed.history["step"] == whole.history["step"] == list(range(1, 31))
     draws = [np.asarray(p.sample(jax.random.key(1), 20)).tobytes() for p in (whole, resumed, broken)]

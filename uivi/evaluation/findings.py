@@ -115,7 +115,9 @@ def _status(check: Check) -> Iterator[Finding]:
             "density where it overflows",
         )
     if check.status is Status.INTERRUPTED:
-        yield Finding(Verdict.BAD, "not finished: call fit again with the same checkpoint= to go on")
+        yield Finding(
+            Verdict.BAD, "the fit was interrupted: with checkpoint=, the same call would go on from there"
+        )
 
 
 def _mixing(check: Check) -> Iterator[Finding]:
