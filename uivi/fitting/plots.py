@@ -72,7 +72,7 @@ def bound(history: History, *, dark: bool) -> "Figure":
         finite = lower[np.isfinite(lower)]
         if len(finite) > 4 and np.ptp(finite) > 50 * max(np.ptp(finite[len(finite) // 2 :]), 1e-6):
             axis.set_yscale("symlog")
-        axis.set(xlabel="updates", ylabel="ELBO")
+        axis.set(xlabel="updates", ylabel="ELBO", xlim=(0, 1.05 * step.max()))
         figure.legend(loc="outside upper left", ncols=3, frameon=False, fontsize="small")
     return figure
 
