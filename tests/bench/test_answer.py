@@ -90,11 +90,13 @@ def test_a_second_compilation_interrupts_the_updates():
 
 
 def test_the_look_at_the_end_of_a_round_is_a_look():
-    watch = stopwatch([0.0, 1.0, 5.0, 6.0])
+    watch = stopwatch([0.0, 1.0, 3.0, 3.0, 6.0, 6.5])
     watch.phase("round 1 of at most 4")  # 1 s of nothing that has a name
-    watch.update(100, 200, 100.0, "")  # 4 s, 1 of them updates
+    watch.update(100, 200, 100.0, "")  # 2 s, 1 of them updates
+    watch.phase("checking round 1")
+    watch.update(100, 200, 100.0, "")  # 3 s
     watch.finish()
-    assert (watch.seconds["updates"], watch.seconds["looks"]) == (1.0, 3.0)
+    assert (watch.seconds["updates"], watch.seconds["looks"], watch.seconds["other"]) == (1.0, 4.0, 1.5)
 
 
 def test_updates_are_never_longer_than_the_clock_says():

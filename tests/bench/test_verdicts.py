@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from uivi.bench import verdicts
-from uivi.bench.verdict_cases import CASES, FAILURES, RIGHT
+from uivi.bench.verdict_cases import FAILURES, RIGHT
+from uivi.bench.verdict_unseen import UNSEEN
+from uivi.bench.verdicts import CASES
 from uivi.evaluation import Verdict
 
 pytestmark = pytest.mark.usefixtures("full_looks", "unchecked")
@@ -30,7 +32,9 @@ def as_users_have_it():
 def test_there_are_enough_cases_with_names_of_their_own():
     assert len(FAILURES) >= 25
     assert len(RIGHT) >= 25
-    assert len(CASES) == len(FAILURES) + len(RIGHT)
+    assert len(UNSEEN) >= 25
+    assert len(CASES) == len(FAILURES) + len(RIGHT) + len(UNSEEN)
+    assert all(case.exact for case in UNSEEN), "only exact draws say whether an unseen fit is right"
 
 
 @pytest.mark.parametrize("name", [case.name for case in FAILURES if case.name not in FAST], ids=str)
@@ -57,25 +61,27 @@ def test_right_fits_are_called_good():
     assert len(alarms) <= 0.05 * len(right), alarms
 
 
-def row(case, right, verdict, error):
-    return {"case": case, "right": right, "verdict": verdict, "mean_error": error, "sd_error": 0.0}
+def row(case, group, verdict, error):
+    return {"case": case, "group": group, "verdict": verdict, "mean_error": error, "sd_error": 0.0}
 
 
 ROWS = [
-    row("a", False, "good", 0.5),
-    row("b", False, "do not use", 0.5),
-    row("c", False, "good", 0.05),
-    row("d", True, "good", 0.01),
-    row("e", True, "do not use", 0.01),
-    row("f", True, "do not use", 0.9),
+    row("a", "should fail", "good", 0.5),
+    row("b", "should fail", "do not use", 0.5),
+    row("c", "should fail", "good", 0.05),
+    row("d", "should be right", "good", 0.01),
+    row("e", "should be right", "do not use", 0.01),
+    row("f", "should be right", "do not use", 0.9),
+    row("g", "should be right", "good", None),
 ]
+RATES = """\
+should fail: 3 fits; 1 of 2 wrong ones are called good, 1 of 1 right ones
+should be right: 4 fits; 0 of 1 wrong ones are called good, 2 of 3 right ones"""
 
 
 def test_the_rates():
     """A fit whose real errors are small is right, whatever was expected of its case."""
-    assert verdicts.rates(ROWS) == (
-        "1 of 6 fits are wrong and called good (3 of them should fail); 1 of 2 right fits are called good"
-    )
+    assert verdicts.rates(ROWS) == RATES
 
 
 def test_real_errors():
@@ -96,6 +102,16 @@ DENSITIES = (
     "beta, logit scale",
     "skew normal",
     "regression",
+    "spike and slab, 1 in 2",
+    "wave",
+    "two bananas",
+    "Laplace, 3-d",
+    "logistic, 20-d",
+    "Gumbel, 5-d",
+    "box with soft edges",
+    "walk of 150 steps",
+    "sinh-arcsinh, skew 1, tail .8, 3-d",
+    "log scale and effect",
 )
 """A case for each family of densities."""
 
@@ -119,5 +135,5 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["verdicts", "--table", str(path)])
     verdicts.main()
     printed = capsys.readouterr().out
-    assert printed.startswith("1 of 6 fits are wrong and called good")
+    assert printed.startswith(RATES)
     assert "| c | 0.05 | 0 | – | – | good |" in printed

@@ -44,8 +44,14 @@ def test_forty_lines_are_enough_for_any_family(name, advice, fitted):
     found = uivi.evaluation.Check.from_json({**fitted.check().to_json(), "advice": advice})
     lines = display.text(posterior, found, posterior._variables()).splitlines()
     assert len(lines) <= display.MOST_LINES
-    assert max(map(len, lines)) <= 120
+    assert max(map(len, lines)) <= display.WIDTH
     assert lines[0].startswith("verdict: ")
+
+
+def test_how_a_fit_ended_is_said_only_if_it_ended_early(fitted):
+    assert fitted.summary().splitlines()[-2].endswith(" s)")
+    interrupted = dataclasses.replace(fitted, status=uivi.Status.INTERRUPTED)
+    assert "interrupted before the last update" in " ".join(interrupted.summary().split())
 
 
 def test_long_vectors_are_shortened():

@@ -140,26 +140,28 @@ def test_a_reporter_must_say_how_to_update():
 
 
 def test_the_seconds_of_all_phases_are_the_wait():
-    times = iter([1.0, 3.0, 7.0, 8.0, 16.0])
+    times = iter([1.0, 3.0, 7.0, 7.5, 8.0, 16.0, 18.0])
     timed = progress.Timed(progress.Silent(), 0.5, clock=lambda: next(times))
-    for name in ("reading", "round 1 of at most 2", "compiling", "round 2 of at most 2", progress.DONE):
+    first, second = "round 1 of at most 2", "round 2 of at most 2"
+    for name in ("reading", first, "checking round 1", "compiling", second, "checking", progress.DONE):
         timed.phase(name)
         timed.update(1, 2, 1.0, "")
-    assert timed.seconds == {"reading": 2.5, progress.UPDATES: 12.0, "compiling": 1.0}
-    assert sum(timed.seconds.values()) == 15.5
+    assert timed.seconds == {"reading": 2.5, progress.UPDATES: 12.0, "checking": 2.5, "compiling": 0.5}
+    assert sum(timed.seconds.values()) == 17.5
 
 
 class Told(progress.AbstractReporter):
     """Remembers all it was told."""
 
     def __init__(self):
-        self.phases, self.totals = [], []
+        self.phases, self.totals, self.steps = [], [], {}
 
     def phase(self, name):
         self.phases.append(name)
 
     def update(self, step, total, rate, bound):
         self.totals.append(total)
+        self.steps.setdefault(self.phases[-1], []).append(step)
 
 
 def test_a_fit_names_its_phases_and_counts_their_seconds():
@@ -168,9 +170,11 @@ def test_a_fit_names_its_phases_and_counts_their_seconds():
     settings = implicit_settings() | {"num_steps": rounds, "progress": told, "check": True}
     posterior = uivi.fit(log_density, 2, key=jax.random.key(0), **settings)
     assert told.phases == [
-        "reading the model", "compiling", "round 1 of at most 2", "round 2 of at most 2", "checking", "done",
+        "reading the model", "compiling", "round 1 of at most 2", "checking round 1", "round 2 of at most 2",
+        "checking round 2", "checking", "done",
     ]  # fmt: skip
     assert set(told.totals) == {12}  # the bar never jumps backwards
+    assert told.steps["round 1 of at most 2"][-1] == 4  # the last update is there before the look at the round
     assert list(posterior.phases) == ["reading the model", "compiling", "updates", "checking"]
     assert posterior.phases["updates"] >= posterior.seconds > 0
 

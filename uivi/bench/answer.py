@@ -35,7 +35,7 @@ from uivi.bench.answer_cases import (
     load_case,
     why_skipped,
 )
-from uivi.training.progress import UPDATES, AbstractReporter, print_verdict
+from uivi.training.progress import CHECKING, LOOKING, UPDATES, AbstractReporter, print_verdict
 
 FIRST_DRAWS = 1_000
 """Number of draws that a user asks for first."""
@@ -52,7 +52,7 @@ PHASES = {
     "reading the model": "reading",
     "searching for a start": "search",
     "compiling": "waiting",
-    "checking": "check",
+    CHECKING: "check",
 }
 """The part of each phase that a fit reports. An unknown phase counts as other."""
 
@@ -74,7 +74,7 @@ class Stopwatch(AbstractReporter):
     def phase(self, name: str) -> None:
         """Ends what went on, and begins the part of this phase."""
         self.finish()
-        self._part = PHASES.get(name, "other")
+        self._part = "looks" if name.startswith(LOOKING) else PHASES.get(name, "other")
         # What is not an update in the chunks of a round is a look.
         self._in_updates = name == UPDATES or name.startswith("round ")
 

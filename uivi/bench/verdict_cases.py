@@ -182,4 +182,3 @@ RIGHT: tuple[Case, ...] = (
     Case("wide ring", 2, *known.ring(1.5, 0.7)),
     Case("normal, the paper's preset", 2, known.normal(), known.normal_draw(2), _paper),
 )  # fmt: skip
-CASES = {case.name: case for case in (*FAILURES, *RIGHT)}

@@ -1,6 +1,7 @@
 """Whether verdicts are right: fits that fail must not be called good, and right ones must.
 
     python -m uivi.bench.verdicts [NAMES] --seeds 1 [--out rows.jsonl]
+    python -m uivi.bench.verdicts --group unseen
     python -m uivi.bench.verdicts --table rows.jsonl
 
 A fit that is refused with an error counts as not good. The real errors come from exact draws, which neither the
@@ -21,7 +22,8 @@ import jax
 import numpy as np
 
 import uivi
-from uivi.bench.verdict_cases import CASES, FAILURES, RIGHT, Case
+from uivi.bench.verdict_cases import FAILURES, RIGHT, Case
+from uivi.bench.verdict_unseen import UNSEEN
 
 NUM_DRAWS = 20_000
 """Number of draws of q for its real errors."""
@@ -29,6 +31,9 @@ NUM_EXACT = 200_000
 """Number of exact draws."""
 LIMIT = 0.1
 """Largest real error of a fit that is right: twice what a good verdict allows, since users expect 10 %."""
+GROUPS = {"should fail": FAILURES, "should be right": RIGHT, "unseen": UNSEEN}
+"""Lists of cases. The last one had no part in the rules of the verdict."""
+CASES = {case.name: case for cases in GROUPS.values() for case in cases}
 REFUSED = "refused"
 """In place of a verdict, if `uivi.fit` raises an error."""
 GOOD = str(uivi.Verdict.GOOD)
@@ -37,7 +42,8 @@ GOOD = str(uivi.Verdict.GOOD)
 def verdict_row(case: Case, seed: int) -> dict[str, Any]:
     """Fits a case and returns the verdict, the advice and the real errors."""
     began = time.perf_counter()
-    row: dict[str, Any] = {"case": case.name, "seed": seed, "right": case in RIGHT, "advice": []}
+    group = next(name for name, cases in GROUPS.items() if case in cases)
+    row: dict[str, Any] = {"case": case.name, "seed": seed, "group": group, "advice": []}
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
@@ -88,29 +94,31 @@ def verdict_rows(cases: Sequence[Case], seeds: Sequence[int]) -> Iterator[dict[s
 def is_right(row: dict[str, Any]) -> bool:
     """Whether exact draws show errors up to `LIMIT`. Where there are none, the list of the case decides."""
     mean, sd = row.get("mean_error"), row.get("sd_error")
-    return row["right"] if mean is None or sd is None else max(mean, sd) <= LIMIT
+    return row["group"] == "should be right" if mean is None or sd is None else max(mean, sd) <= LIMIT
 
 
 def rates(rows: Sequence[dict[str, Any]]) -> str:
-    """Says how many fits are wrong and called good, and how many right ones are called good."""
-    good = [row for row in rows if row["verdict"] == GOOD]
-    wrong = sum(not is_right(row) for row in good)
-    listed = sum(row["right"] for row in rows)
-    right = [row for row in rows if row["right"] and is_right(row)]
-    found = sum(row in good for row in right)
-    return (
-        f"{wrong} of {len(rows)} fits are wrong and called good ({len(rows) - listed} of them should fail); "
-        f"{found} of {len(right)} right fits are called good"
-    )
+    """Says how many fits are wrong and called good, and how many right ones are called good, in each list."""
+    lines = []
+    for group in GROUPS:
+        if fits := [row for row in rows if row["group"] == group]:
+            right = [row for row in fits if is_right(row)]
+            good = [row for row in fits if row["verdict"] == GOOD]
+            wrong = sum(not is_right(row) for row in good)
+            lines.append(
+                f"{group}: {len(fits)} fits; {wrong} of {len(fits) - len(right)} wrong ones are called good, "
+                f"{len(good) - wrong} of {len(right)} right ones"
+            )
+    return "\n".join(lines)
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
     """Formats the rows as Markdown, with the rates on top."""
     lines = [rates(rows)]
-    for title, right in (("should fail", False), ("should be right", True)):
-        lines += ["", f"| {title} | error of a mean | of an sd | k-hat | KL | verdict |", f"|{6 * '---|'}"]
-        for row in rows:
-            if row["right"] is right:
+    for group in GROUPS:
+        if fits := [row for row in rows if row["group"] == group]:
+            lines += ["", f"| {group} | error of a mean | of an sd | k-hat | KL | verdict |", f"|{6 * '---|'}"]
+            for row in fits:
                 numbers = [_number(row.get(name)) for name in ("mean_error", "sd_error", "pareto_k", "kl")]
                 lines.append("| " + " | ".join([row["case"], *numbers, row["verdict"]]) + " |")
     return "\n".join(lines)
@@ -124,6 +132,7 @@ def main() -> None:
     """Measures, or shows earlier measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAMES", help="names of cases; default: all")
+    parser.add_argument("--group", choices=GROUPS, action="append", help="run a list of cases; default: all")
     parser.add_argument("--seeds", type=int, default=1, help="number of seeds")
     parser.add_argument("--out", type=pathlib.Path, help="file to append the rows to")
     parser.add_argument("--table", type=pathlib.Path, nargs="+", help="show these files and measure nothing")
@@ -134,7 +143,8 @@ def main() -> None:
         print(table([json.loads(line) for path in args.table for line in path.read_text().splitlines()]))
         return
     rows = []
-    cases = [CASES[name] for name in args.names] or [*FAILURES, *RIGHT]
+    chosen = [case for group in args.group or GROUPS for case in GROUPS[group]]
+    cases = [CASES[name] for name in args.names] or chosen
     for row in verdict_rows(cases, range(args.seeds)):
         rows.append(row)
         print(f"{row['case']}, seed {row['seed']}: {row['verdict']} ({row['seconds']:.0f} s)", file=sys.stderr)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from uivi._types import Status
 from uivi.evaluation.check import Check, Verdict
 from uivi.fitting.tables import Variable, worst
 
@@ -18,7 +19,8 @@ MOST_LINES = 40
 """Largest number of lines of a printed posterior."""
 MOST_ADVICE = 14
 """Largest number of lines of advice in it."""
-WIDTH = 100
+WIDTH = 80
+"""Width to which words are folded, as many terminals have it."""
 NUM_BINS = 24
 COLUMNS = ("mean", "sd", "5 %", "50 %", "95 %", "error")
 WORDS = {
@@ -50,11 +52,12 @@ def text(posterior: "Posterior", found: Check | None, table: list[Variable]) -> 
     advice = [
         line
         for words in (found.advice if found else ())
-        for line in textwrap.wrap(words, WIDTH - 4, initial_indent="  - ", subsequent_indent="    ")
+        for line in textwrap.wrap(words, WIDTH, initial_indent="  - ", subsequent_indent="    ")
     ]
     if len(advice) > MOST_ADVICE:
         advice = [*advice[: MOST_ADVICE - 1], "    ... all of it: posterior.check().advice"]
-    foot = ["", *_footer(posterior, found, table)]
+    footer = _footer(posterior, found, table)
+    foot = ["", *(part for line in footer for part in textwrap.wrap(line, WIDTH, subsequent_indent="  "))]
     if not table:
         return "\n".join([*head, *advice, *foot])
     rows = _rows(table, MOST_LINES - len(head) - len(advice) - len(foot) - 2)
@@ -105,18 +108,18 @@ def _columns(table: list[Variable]) -> tuple[str, ...]:
 def _footer(posterior: "Posterior", found: Check | None, table: list[Variable]) -> list[str]:
     done = posterior.history["step"][-1] if posterior.history.get("step") else 0
     seconds = sum(posterior.phases.values()) or posterior.seconds
-    lines = [
-        f"{type(posterior.family).__name__} posterior on {posterior.dim} dimensions ({done:,} updates, "
-        f"{seconds:.1f} s), {posterior.status.value}"
-    ]
+    family = f"{type(posterior.family).__name__} posterior on {posterior.dim:,} dimensions"
+    ended = "" if posterior.status is Status.DONE else f", {posterior.status.value}"
+    lines = [f"{family} ({done:,} updates, {seconds:.1f} s){ended}"]
     if table:
         lines.append(f"numbers from {len(table[0].draws):,} draws; more: posterior.summary(details=True)")
     if len(_columns(table)) == len(COLUMNS):
         error, label, _ = worst(table)[0]
-        lines.insert(0, f"error: of the mean (in sds) or of the sd (relative); largest {error:.3f} ({label})")
+        words = f"error: of the mean (in sds) or of the sd (relative); largest {error:.3f} ({_short(label)})"
+        lines.insert(0, words)
     elif table and found and posterior.target is not None:
         lines.insert(0, "the error of each variable is unknown: the importance weights are not reliable")
-    return [line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}..." for line in lines]
+    return lines
 
 
 def _rows(table: list[Variable], most: int) -> list[Row]:
@@ -138,7 +141,7 @@ def _rows(table: list[Variable], most: int) -> list[Row]:
         )
         for label, row, decimals, error, draws in entries:
             cells = [_written(x, decimals) for x in row.tolist()] + ([_error(error)] if with_error else [])
-            rows.append((label if len(label) <= 32 else f"{label[:29]}...", cells, draws))
+            rows.append((_short(label), cells, draws))
         if len(variable.labels) > limit:
             rows.append((f"  ... {len(variable.labels) - limit:,} more", [], None))
     columns = [_on_the_point(column) for column in zip(*(row[1] for row in rows if row[1]), strict=True)]
@@ -147,6 +150,10 @@ def _rows(table: list[Variable], most: int) -> list[Row]:
     if len(shown) < len(table):
         rows.append((f"... {len(table) - len(shown):,} more variables", [], None))
     return rows
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= 32 else f"{label[:29]}..."
 
 
 def _decimals(numbers: np.ndarray) -> list[int | None]:

@@ -37,7 +37,7 @@ from uivi.targets.traced import TracedTarget, digest, traced
 from uivi.training.driver import NUM_RECORDS, Driven, drive
 from uivi.training.interrupts import explained_interrupts
 from uivi.training.monitors import AbstractMonitor, ElboMonitor, RoundMonitor
-from uivi.training.progress import DONE, AbstractReporter, Timed, print_verdict, reporter
+from uivi.training.progress import CHECKING, DONE, AbstractReporter, Timed, print_verdict, reporter
 from uivi.training.rounds import Rounds
 from uivi.training.update import FitState, Method, initial_state, unstack_states
 
@@ -180,7 +180,7 @@ def fit(
         if posterior.status is Status.INTERRUPTED:
             _warn_of_interrupt(driven.step, num_steps, is_saved=checkpoint is not None)
         elif check and has_elbo:
-            shown.phase("checking")
+            shown.phase(CHECKING)
             found = _judged(posterior)
         shown.phase(DONE)
         posterior.phases = shown.seconds

@@ -86,7 +86,8 @@ def errors(found: Check, table: list[Variable], *, dark: bool) -> "Figure":
         left.barh(places, lengths, height=0.6, color=["C1" if x > GOOD_ERROR else "C0" for x in lengths])
         left.set_yticks(places, [_plain(label) for _, label in known])
         left.axvline(GOOD_ERROR, linestyle=":", color="gray", label="limit of a good fit")
-        left.set(xlim=(0, 1.1 * max([GOOD_ERROR, *lengths])), xlabel="error of the mean or of the sd, in sds")
+        left.set_xlim(0, 1.1 * max([GOOD_ERROR, *lengths]))
+        left.set_xlabel("error of the mean (in sds) or of the sd (relative)")
         left.legend(loc="lower right", frameon=False)
         if not known:
             words = "unknown: the importance weights are not reliable"

@@ -23,7 +23,7 @@ from uivi.storage.checkpoints import Checkpoints
 from uivi.targets.rows import split_data
 from uivi.training.interrupts import deferred_interrupts
 from uivi.training.monitors import AbstractMonitor
-from uivi.training.progress import UPDATES, AbstractReporter
+from uivi.training.progress import LOOKING, UPDATES, AbstractReporter
 from uivi.training.rounds import Rounds
 from uivi.training.update import (
     ChunkInfo,
@@ -154,7 +154,11 @@ class _Driver:
                 shown = number
             size = min(chunk - run.step % chunk, self.rounds.ends[number] - run.step)
             row, info, rate = self._update(size)
-            seen = self._look(row["step"])
+            if self._due():
+                self.reporter.update(run.step, self.rounds.most, rate, words)
+                if self.rounds.number > 1 and run.step in self.rounds.ends:
+                    self.reporter.phase(f"{LOOKING}{number + 1}")
+            seen = self._look()
             _record(run.history, {"step": row.pop("step"), "round": number, "effort": effort, **row, **seen})
             is_over = self._is_over()
             self._check_column(is_over=is_over)
@@ -216,10 +220,14 @@ class _Driver:
         row = {"step": run.step, **means, "skipped": info.skipped, "seconds": run.seconds}
         return row, info, size / elapsed
 
-    def _look(self, done: int) -> dict[str, Any]:
+    def _due(self) -> Monitors:
+        """Returns the monitors that look at the fit after this update."""
+        done = self.run.step
+        return [m for m in self.monitors if done % m[0].every == 0 or done in self.rounds.ends]
+
+    def _look(self) -> dict[str, Any]:
         """Returns the columns of the monitors that are due: numbers for one fit, lists for stacked fits."""
-        due = [m for m in self.monitors if done % m[0].every == 0 or done in self.rounds.ends]
-        if not due:
+        if not (due := self._due()):
             return {}
         state = self.run.state
         fits = [averaged_state(fit) for fit in unstack_states(state)]

@@ -13,6 +13,10 @@ DONE = "done"
 """The phase after the last one."""
 UPDATES = "updates"
 """The phase of the updates of a fit without rounds. The seconds of rounds are counted under this name too."""
+CHECKING = "checking"
+"""The phase of the check at the end. The seconds of looks at the ends of rounds are counted with it."""
+LOOKING = f"{CHECKING} round "
+"""What the phase of a look at the end of a round begins with."""
 NARROW = 100
 """Width of a terminal below which the bar is short and has no rate."""
 
@@ -88,7 +92,7 @@ class Timed(AbstractReporter):
 
     Attributes:
         seconds: the seconds of each phase so far. Their sum is the time since the beginning, up to the last
-            report of a phase. All rounds count as `UPDATES`.
+            report of a phase. All rounds count as `UPDATES`, the looks at their ends as `CHECKING`.
     """
 
     def __init__(self, inner: AbstractReporter, began: float, clock: Callable[[], float] = time.monotonic):
@@ -104,7 +108,7 @@ class Timed(AbstractReporter):
         if self._part:
             self.seconds[self._part] = self.seconds.get(self._part, 0.0) + now - self._since
             self._since = now
-        self._part = UPDATES if name.startswith("round ") else name
+        self._part = _part(name)
         self._inner.phase(name)
 
     def update(self, step: int, total: int, rate: float, bound: str) -> None:
@@ -161,6 +165,13 @@ def print_verdict(check: Check) -> None:
     for words in check.advice:
         folded = textwrap.fill(words, console.width, initial_indent="  - ", subsequent_indent="    ")
         console.print(folded, markup=False, soft_wrap=True)
+
+
+def _part(name: str) -> str:
+    """Returns the name under which the seconds of a phase are counted."""
+    if name.startswith(LOOKING):
+        return CHECKING
+    return UPDATES if name.startswith("round ") else name
 
 
 def _titled(label: str, name: str) -> str:
