@@ -218,6 +218,9 @@ class Fixed(AbstractMixing):
     def from_normal(self, u):
         return jnp.array([0.3, -0.4])
 
+    def to_normal(self, eps):
+        return jnp.zeros_like(eps)
+
     def log_prob(self, eps):
         return jnp.zeros(())
 

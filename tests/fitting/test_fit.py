@@ -195,7 +195,7 @@ def test_a_broken_fit_says_so_and_gives_no_nan():
     posterior = fit(log_density=cliff, num_steps=4_000)
     assert posterior.status is uivi.Status.NONFINITE
     assert np.all(np.isfinite(posterior.sample(jax.random.key(1), 100)))
-    summary = posterior.summary()
+    summary = " ".join(posterior.summary().split())
     assert "stopped: gradients or parameters" in summary
     assert "the fit broke down: lower the learning rate" in summary
     assert posterior.check().skipped > 0

@@ -54,7 +54,7 @@ def test_sampling_needs_a_key(explicit, unchecked):
 def test_summary_of_a_semi_implicit_fit(implicit):
     summary = implicit.summary(details=True)
     assert "SemiImplicit posterior on 2 dimensions (20 updates," in summary
-    assert "reverse" not in implicit.summary()
+    assert "reverse moved" not in implicit.summary()
     for words in (
         "status           all updates done", "(lower side)", "(upper side)", "k-hat", "reverse moved",
         "reverse jump", "reverse dependence", "reverse recovered", "non-finite       0 proposals", "advice",

@@ -30,7 +30,7 @@ def test_more_updates_than_anyone_can_wait_for(num_steps, message):
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"dim": 2**40}, ValueError, "of at most 10,000,000, got 1,099,511,627,776"),
+        ({"dim": 2**40}, ValueError, "at most 10,000,000, got 1,099,511,627,776"),
         ({"dim": None, "init": {}}, ValueError, "at least one number, got none"),
         ({"dim": None, "init": {"a": np.zeros((0, 2))}}, ValueError, "at least one number, got none"),
         ({"dim": None, "init": np.zeros(2, int)}, TypeError, "float arrays only, got .'int32'.: discrete"),

@@ -163,7 +163,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing(getkey):
 def test_a_state_becomes_a_posterior(small, getkey):
     state, _ = run(small, small.init(POSITION), 20)
     made = posterior(state, log_density, SMALL)
-    assert made.summary().startswith("SemiImplicit posterior on 2 dimensions (20 updates")
+    assert "SemiImplicit posterior on 2 dimensions (20 updates" in made.summary()
     assert made.check().lower.mean < made.check().upper.mean + 1.0
     key = getkey()
     # Two programs: XLA may round them differently.

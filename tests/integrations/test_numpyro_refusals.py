@@ -25,6 +25,12 @@ def plate(y):
     numpyro.sample("y", dist.Normal(0, 1), obs=y)
 
 
+def plate_afterwards(y):
+    mean = numpyro.sample("a", dist.Normal(0, 1))
+    with numpyro.plate("a", 5):
+        numpyro.sample("y", dist.Normal(mean, 1), obs=y)
+
+
 def circular(y):
     angle = numpyro.sample("angle", dist.VonMises(0.0, 1.0).expand([2]).to_event(1))
     numpyro.sample("y", dist.Normal(angle[0], 1), obs=y)
@@ -50,6 +56,7 @@ def nan_at_some(y):
     [
         (duplicate, DATA, "`a` duplicated\ntwo sites, or a site and a plate, have this name: rename"),
         (plate, DATA, "`a` duplicated\ntwo sites, or a site and a plate"),
+        (plate_afterwards, DATA, "`a` duplicated\ntwo sites, or a site and a plate"),
         (circular, DATA, "got the circular 'angle' with a periodic density"),
         (plain, np.array(["a", "b"]), "expected numbers as data, got strings or objects in argument 0"),
         (plain, ["a"], "expected numbers as data, got strings"),

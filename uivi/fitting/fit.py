@@ -317,17 +317,15 @@ def _has_elbo(family: AbstractFamily, target: AbstractTarget) -> bool:
 def _check_types(
     family: object, estimator: object, optimizer: object, checkpoint: object, progress: object
 ) -> None:
-    expected = (
-        ("family", family, AbstractFamily, "uivi.SemiImplicit(...)"),
-        ("estimator", estimator, AbstractEstimator, "uivi.UIVI()"),
-        ("optimizer", optimizer, optax.GradientTransformation, "optax.adam(1e-3)"),
-    )
     if not isinstance(progress, bool | AbstractReporter):
         raise TypeError(f"expected `progress` to be True, False or a reporter, got {type(progress).__name__}")
     if not isinstance(checkpoint, str | os.PathLike | None):
         raise TypeError(f"expected `checkpoint` to be the path of a directory, got {type(checkpoint).__name__}")
-    for name, value, kind, example in expected:
+    expected = (
+        ("family", family, AbstractFamily, "a family such as uivi.SemiImplicit(...)"),
+        ("estimator", estimator, AbstractEstimator, "an estimator such as uivi.UIVI()"),
+        ("optimizer", optimizer, optax.GradientTransformation, "an Optax optimiser such as optax.adam(1e-3)"),
+    )
+    for name, value, kind, words in expected:
         if value is not None and not isinstance(value, kind):
-            raise TypeError(
-                f"expected `{name}` to be a {kind.__name__} such as {example}, got {type(value).__name__}"
-            )
+            raise TypeError(f"expected `{name}` to be {words}, got {type(value).__name__}")

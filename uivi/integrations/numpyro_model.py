@@ -44,7 +44,6 @@ class NumPyroModel(AbstractModel):
         self.title = f"NumPyro model {getattr(model, '__name__', type(model).__name__)}"
         self.sites = trial(model, args, kwargs, key=key)
         _refuse(self.sites)
-        _warn_of_broadcasting(self.sites)
         self.dims, self.coords = axes_of_plates(self.sites)
         self.constants, self.radius = {}, float(RADIUS)
         shapes = {
@@ -57,6 +56,7 @@ class NumPyroModel(AbstractModel):
             jax.eval_shape(self.log_density, self.example)
         except Exception as error:
             raise _failure(error, _advice(model, args, kwargs)) from error
+        _warn_of_broadcasting(self.sites)
 
     def log_density(self, unconstrained: Named) -> Scalar:
         """Returns minus NumPyro's potential energy."""
@@ -131,7 +131,15 @@ def trial(
 
 
 def _run(model: Callable, args: tuple, kwargs: dict[str, Any], key: Key) -> dict[str, dict]:
-    started = handlers.substitute(handlers.seed(model, key), substitute_fn=init_to_uniform(radius=RADIUS))
+    kinds: dict[str, str] = {}
+
+    def check_name(site: dict) -> None:
+        # NumPyro lets a plate replace a site of the same name in its trace, which loses a variable.
+        if kinds.setdefault(site["name"], site["type"]) != site["type"]:
+            raise AssertionError(f"all sites must have unique names but got `{site['name']}` duplicated")
+
+    named = handlers.substitute(handlers.seed(model, key), substitute_fn=check_name)
+    started = handlers.substitute(named, substitute_fn=init_to_uniform(radius=RADIUS))
     with ordinary_promotion():
         return handlers.trace(started).get_trace(*args, **kwargs)
 
