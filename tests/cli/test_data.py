@@ -20,6 +20,7 @@ def test_list(local, install):
     for name in MAKERS:
         assert name in result.stdout
     assert "not found" in result.stdout
+    assert "…" not in result.stdout  # a path that is cut is of no use
 
 
 def test_get_prints_the_path_and_downloads_once(cache, serve, server):

@@ -23,6 +23,7 @@ def printed(width):
 def test_every_experiment_with_its_times_and_data(width):
     text = printed(width)
     assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
     for experiment in EXPERIMENTS.values():
         # From its name to the empty line behind it.
         part = re.search(rf"^ {re.escape(experiment.name)} .*?\n\s*\n", text, re.DOTALL | re.MULTILINE)

@@ -1,6 +1,7 @@
 """What a modeller sees: the printed posterior, its HTML, its plots."""
 
 import dataclasses
+import re
 import xml.etree.ElementTree as ElementTree
 
 import jax
@@ -157,6 +158,15 @@ def test_a_models_variables_come_in_its_own_order():
 def test_repr_is_one_line(fitted):
     assert repr(fitted).startswith("<Posterior: SemiImplicit, 2 dimensions")
     assert "\n" not in repr(fitted)
+    assert repr(made({"mu": ()})) == "<Posterior: ExplicitGaussian, 1 dimension>"
+
+
+def test_the_name_of_an_entry_is_not_folded(fitted):
+    (variable,) = fitted._variables()
+    named = variable._replace(labels=["weights[0, 0, 0]", "weights[0, 0, 1]"])
+    printed = display.text(fitted, fitted.check(), [named])
+    assert re.search(r"^  \(weights\[0, 0, [01]\]\)$", printed, re.MULTILINE)
+    assert display.NOT_FOLDED not in printed
 
 
 @pytest.mark.parametrize("name", SHAPES)

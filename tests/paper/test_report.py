@@ -138,6 +138,8 @@ def test_tables_for_the_terminal():
     assert all(title in text for title in TITLES.values())
     assert "KL(q‖p)" in text
     assert "Student-t" in text  # headers wrap
+    assert "recovered" in text  # no word of a header is cut
+    assert "…" not in text
     assert max(map(len, text.splitlines())) <= 80
 
 

@@ -48,17 +48,47 @@ def test_the_bar_shows_phase_steps_rate_and_bound(capsys, opened):
         assert words in text
 
 
-@pytest.mark.parametrize(("columns", "is_shown"), [("80", False), ("100", True)])
-def test_nothing_is_cut_on_a_terminal_of_80_columns(columns, is_shown, opened, monkeypatch):
+def last_line(terminal):
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue()).splitlines()[-1].rpartition("\r")[2]
+
+
+@pytest.mark.parametrize(
+    ("columns", "label", "bar", "has_rate"),
+    [(80, "", 8, False), (80, "banana", 0, False), (108, "", 24, True), (108, "banana", 8, False)],
+)
+def test_nothing_is_cut_on_a_terminal_of_80_columns(columns, label, bar, has_rate, opened, monkeypatch):
     terminal = opened()
-    monkeypatch.setenv("COLUMNS", columns)
-    with progress.reporter(True) as shown:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    with progress.reporter(True, label=label) as shown:
         shown.phase("round 2 of at most 4")
         shown.update(12_000, 22_500, 1234.5, "ELBO -31.825 ± 0.003")
-    line = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", terminal.getvalue()).splitlines()[-1].rpartition("\r")[2]
+    line = last_line(terminal)
     assert "…" not in line
-    assert ("updates/s" in line) == is_shown
-    assert line.endswith("0:00:00 ELBO -31.825 ± 0.003")
+    assert len(re.findall("[━╸╺]", line)) == bar
+    assert ("updates/s" in line) == has_rate
+    assert "12,000/22,500 " in line
+    assert line.endswith(" 0 s ELBO -31.825 ± 0.003")
+
+
+def test_the_bar_does_not_shrink_with_the_count(opened):
+    terminal = opened()
+    with progress.reporter(True) as shown:
+        places = []
+        for step in (900, 9_900, 10_000):
+            shown.update(step, 22_500, 1.0, "")
+            shown._progress.refresh()
+            places.append(last_line(terminal).find("/22,500"))
+    assert len(set(places)) == 1
+
+
+def test_the_clock_goes_on_after_the_last_update(opened):
+    """The check of a fit, and the evaluation of a run, come after it."""
+    terminal = opened()
+    with progress.reporter(True) as shown:
+        shown.update(10, 10, 1.0, "")
+        shown._progress.tasks[0].start_time -= 65
+        shown.phase("checking")
+    assert " 65 s" in last_line(terminal)
 
 
 def test_the_verdict_is_folded_under_its_bullets(opened, monkeypatch):

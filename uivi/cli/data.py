@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from uivi import _checks, datasets
@@ -21,7 +21,8 @@ COLOURS = {State.FOUND: "green", State.MISSING: "yellow", State.CORRUPT: "bold r
 @app.command("list")
 def list_datasets() -> None:
     """List the data sets with their sizes and locations. Nothing is read or downloaded."""
-    table = Table("name", "description", "sizes", "location", title="data sets")
+    location = Column("location", overflow="fold")  # a path that is cut is of no use
+    table = Table("name", "description", "sizes", location, title="data sets")
     for name, spec in DATASETS.items():
         paths = datasets.find(name)
         absent = f"not found: uivi data get {name}" if spec.public else "not found, not public: set UIVI_DATA"

@@ -18,7 +18,7 @@ NOTE = (
     "measured. --quick takes far fewer updates. `uivi data list` shows which data are here; missing ones are "
     "downloaded if they are public."
 )
-NAME = 26
+NAME = 24
 """Width of the first column."""
 
 
@@ -52,4 +52,5 @@ def _times(takes: Takes) -> tuple[str, str]:
 
 
 def _table(*headers: str | Column) -> Table:
-    return Table(*headers, box=box.SIMPLE_HEAD, pad_edge=False)
+    # The narrow gaps leave room for the longest name of a method on 80 columns.
+    return Table(*headers, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))

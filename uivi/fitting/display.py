@@ -35,6 +35,8 @@ MOST_HTML = 24
 """Largest number of rows of a table in HTML."""
 SAME_WIDTH = str.maketrans({" ": "\u2007"})
 """The space that is as wide as a digit."""
+NOT_FOLDED = "\u00a0"
+"""A space at which no line ends."""
 Row = tuple[str, list[str], np.ndarray | None]
 """Label, cells and draws of an entry; no cells for a line that stands for many."""
 
@@ -43,7 +45,7 @@ def short(posterior: "Posterior") -> str:
     """Returns one line: the family, its size, the verdict if it is known."""
     found = posterior._check_result
     verdict = f", verdict: {found.verdict}" if found else ""
-    return f"<Posterior: {type(posterior.family).__name__}, {posterior.dim} dimensions{verdict}>"
+    return f"<Posterior: {type(posterior.family).__name__}, {_size(posterior)}{verdict}>"
 
 
 def text(posterior: "Posterior", found: Check | None, table: list[Variable]) -> str:
@@ -57,7 +59,8 @@ def text(posterior: "Posterior", found: Check | None, table: list[Variable]) -> 
     if len(advice) > MOST_ADVICE:
         advice = [*advice[: MOST_ADVICE - 1], "    ... all of it: posterior.check().advice"]
     footer = _footer(posterior, found, table)
-    foot = ["", *(part for line in footer for part in textwrap.wrap(line, WIDTH, subsequent_indent="  "))]
+    folded = (part for line in footer for part in textwrap.wrap(line, WIDTH, subsequent_indent="  "))
+    foot = ["", *(part.replace(NOT_FOLDED, " ") for part in folded)]
     if not table:
         return "\n".join([*head, *advice, *foot])
     rows = _rows(table, MOST_LINES - len(head) - len(advice) - len(foot) - 2)
@@ -108,18 +111,22 @@ def _columns(table: list[Variable]) -> tuple[str, ...]:
 def _footer(posterior: "Posterior", found: Check | None, table: list[Variable]) -> list[str]:
     done = posterior.history["step"][-1] if posterior.history.get("step") else 0
     seconds = sum(posterior.phases.values()) or posterior.seconds
-    family = f"{type(posterior.family).__name__} posterior on {posterior.dim:,} dimensions"
+    family = f"{type(posterior.family).__name__} posterior on {_size(posterior)}"
     ended = "" if posterior.status is Status.DONE else f", {posterior.status.value}"
     lines = [f"{family} ({done:,} updates, {seconds:.1f} s){ended}"]
     if table:
         lines.append(f"numbers from {len(table[0].draws):,} draws; more: posterior.summary(details=True)")
     if len(_columns(table)) == len(COLUMNS):
         error, label, _ = worst(table)[0]
-        words = f"error: of the mean (in sds) or of the sd (relative); largest {error:.3f} ({_short(label)})"
-        lines.insert(0, words)
+        where = _short(label).replace(" ", NOT_FOLDED)
+        lines.insert(0, f"error: of the mean (in sds) or of the sd (relative); largest {error:.3f} ({where})")
     elif table and found and posterior.target is not None:
         lines.insert(0, "the error of each variable is unknown: the importance weights are not reliable")
     return lines
+
+
+def _size(posterior: "Posterior") -> str:
+    return f"{posterior.dim:,} dimension{'' if posterior.dim == 1 else 's'}"
 
 
 def _rows(table: list[Variable], most: int) -> list[Row]:

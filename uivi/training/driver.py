@@ -37,6 +37,8 @@ from uivi.training.update import (
 
 NUM_RECORDS = 200
 """Least number of rows in the history of a fit that has as many updates."""
+HUGE = 1e7
+"""Size from which a bound is printed without decimals, which then say nothing."""
 
 Monitors = list[list[AbstractMonitor]]
 """One inner list for each column group, with a monitor for each stacked fit."""
@@ -338,5 +340,6 @@ def _in_words(seen: dict[str, Any]) -> str:
         if f"{name}_stderr" in seen:
             stderr = seen[f"{name}_stderr"]
             name = "ELBO" if name == BOUND else name
-            return f"{name} {np.median(value):.3f} ± {np.median(stderr):.3f}"
+            form = ".3f" if abs(np.median(value)) < HUGE else ".4g"
+            return f"{name} {np.median(value):{form}} ± {np.median(stderr):{form}}"
     return ""

@@ -17,8 +17,10 @@ CHECKING = "checking"
 """The phase of the check at the end. The seconds of looks at the ends of rounds are counted with it."""
 LOOKING = f"{CHECKING} round "
 """What the phase of a look at the end of a round begins with."""
-NARROW = 100
-"""Width of a terminal below which the bar is short and has no rate."""
+ROOM = 108
+"""Columns behind the label from which the bar is long and has a rate."""
+LITTLE_ROOM = 75
+"""Columns behind the label below which there is no bar, only its numbers."""
 
 
 class AbstractReporter(abc.ABC):
@@ -83,7 +85,9 @@ class Bar(AbstractReporter):
     def update(self, step: int, total: int, rate: float, bound: str) -> None:
         """Redraws the bar."""
         self._step = step
-        numbers = {"count": f"{step:,}/{total:,}", "rate": f"{rate:,.0f} updates/s", "bound": bound}
+        whole = f"{total:,}"
+        # As wide as it will be: a longer count would shorten the bar, which then seems to jump back.
+        numbers = {"count": f"{step:>{len(whole)},}/{whole}", "rate": f"{rate:,.0f} updates/s", "bound": bound}
         self._progress.update(self._task, completed=step, total=total, **numbers)
 
 
@@ -138,18 +142,19 @@ def reporter(progress: object, *, label: str = "") -> Iterator[AbstractReporter]
     if console.is_dumb_terminal or not console.file.isatty():
         yield Lines(console.file, label)
         return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn
 
     # A label is the user's text, and may look like Rich's markup.
-    plain = lambda field: TextColumn(f"{{task.{field}}}", markup=False)
-    is_narrow = console.width < NARROW
+    plain = lambda text: TextColumn(text, markup=False)
+    room = console.width - len(_titled(label, ""))
     columns = (
-        plain("description"),
-        BarColumn(bar_width=8 if is_narrow else 24),
-        plain("fields[count]"),
-        *(() if is_narrow else (plain("fields[rate]"),)),
-        TimeElapsedColumn(),
-        plain("fields[bound]"),
+        plain("{task.description}"),
+        *((BarColumn(bar_width=24 if room >= ROOM else 8),) if room >= LITTLE_ROOM else ()),
+        plain("{task.fields[count]}"),
+        *((plain("{task.fields[rate]}"),) if room >= ROOM else ()),
+        # Rich's own clock stops when the bar is full, but the check comes after the last update.
+        plain("{task.elapsed:,.0f} s"),
+        plain("{task.fields[bound]}"),
     )
     with Progress(*columns, console=console) as bar:
         task = bar.add_task(_titled(label, "starting"), total=None, count="", rate="", bound="")

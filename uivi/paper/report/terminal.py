@@ -28,8 +28,9 @@ def _table(section: Section, results: list[Result]) -> Table:
     columns = [column for column in section.columns if column.on_terminal]
     made = Table("run", title=section.title)
     for column in columns:
-        # Headers may wrap, numbers may not; on a narrow terminal the name of the run wraps first.
-        width = max(8, *(len(column.cell(result)) for result in results))
+        # Headers may wrap between words, numbers may not; on a narrow terminal the name of the run wraps first.
+        whole = [*column.header.split(), *(column.cell(result) for result in results)]
+        width = max(8, *map(len, whole))
         made.add_column(Text(column.header), min_width=width, max_width=width)
     for result in results:
         flags = (("bold red" if column.flagged(result) else "", column.cell(result)) for column in columns)
