@@ -46,11 +46,17 @@ FOUND = {
     "another mode": (
         dataclasses.replace(GOOD, coverage=Coverage(4, 2, 12.0, 0.32)), "another mode that q misses, with 32 %"
     ),
+    "narrow region": (
+        dataclasses.replace(GOOD, coverage=Coverage(4, 1, 0.0, 0.1)), "a narrow region that q misses, with 10 %"
+    ),
+    "heavy square": (
+        dataclasses.replace(GOOD, gaps=MomentGaps(0.01, 0.01, 0.01, 0.01, 9, 0.9)), "k-hat 0.90 of its square"
+    ),
     "no k-hat": (changed("weights", pareto_k=math.inf), "k-hat inf is above 0.7"),
 }  # fmt: skip
 
 
-MILD = {"unsure", "dependent", "wide", "skipped", "far", "rough", "coarse"}
+MILD = {"unsure", "heavy square", "dependent", "wide", "skipped", "far", "rough", "coarse"}
 
 
 def test_a_good_fit_gets_no_advice():
@@ -59,6 +65,15 @@ def test_a_good_fit_gets_no_advice():
         assert with_verdict(dataclasses.replace(GOOD, gaps=gaps), {}).advice == ()
     without_sampler = dataclasses.replace(GOOD, mixing=None)
     assert with_verdict(without_sampler, {}).verdict is Verdict.GOOD
+
+
+@pytest.mark.parametrize(
+    ("part", "fields"),
+    [("mixing", {"recovered": 0.7, "recovered_stderr": 0.05}), ("weights", {"unsure": 0.006})],
+    ids=["recovered", "unsure"],
+)
+def test_what_may_be_chance_is_no_finding(part, fields):
+    assert with_verdict(changed(part, **fields), {}).advice == ()
 
 
 @pytest.mark.parametrize("name", FOUND)

@@ -8,6 +8,7 @@ import scipy.stats
 
 from tests.helpers import assert_mean
 from uivi.evaluation import importance
+from uivi.evaluation.findings import HEAVY_TAIL
 
 
 def test_the_log_mean_weight_and_its_standard_error(x64, getkey):
@@ -79,7 +80,7 @@ def gaps_of(key, shift, scale, num_draws=4_000):
 def test_moment_gaps_are_those_of_the_posterior(shift, scale, getkey):
     """The standard errors are right: over many keys, z-scores have a spread of one."""
     found = [gaps_of(key, shift, scale) for key in jax.random.split(getkey(), 40)]
-    mean, sd, mean_stderr, sd_stderr, _ = np.array(found).T
+    mean, sd, mean_stderr, sd_stderr, *_ = np.array(found).T
     if shift:
         assert_mean(mean, abs(shift) / scale, max_stderr=0.01)
         assert 0.7 < np.std(mean) / np.mean(mean_stderr) < 1.4
@@ -98,6 +99,28 @@ def test_the_largest_of_many_gaps_may_be_chance(getkey):
     assert noise.is_chance(noise.sd, noise.sd_stderr)
     found = importance.moment_gaps(draws.at[:, 3].set(log_weights), log_weights)
     assert not found.is_chance(found.mean, found.mean_stderr)
+
+
+@pytest.mark.parametrize(("freedom", "tail"), [(2.1, 0.95), (2.5, 0.8), (3.0, 0.67)])
+def test_the_tail_of_squares_is_that_of_the_posterior(freedom, tail):
+    """Squares of a Student t have a tail of index 2 / ν, whatever distribution the draws are from."""
+    rng = np.random.default_rng(7)
+    student, wide = scipy.stats.t(freedom), scipy.stats.t(0.8 * freedom, scale=1.2)
+    found = []
+    for _ in range(50):
+        z = wide.rvs((8_192, 3), random_state=rng)
+        z[:, :2] = rng.standard_normal((8_192, 2))
+        found.append(importance.moment_gaps(z, student.logpdf(z[:, 2]) - wide.logpdf(z[:, 2])).tail)
+    # The tail of 271 values is not yet the limit; a prior pulls k-hat to 0.5.
+    assert np.mean(found) == pytest.approx(tail, abs=0.1)
+
+
+def test_light_and_tied_variables_have_no_tail(getkey):
+    z = np.array(jax.random.normal(getkey(), (4_000, 2)))
+    assert importance.moment_gaps(z, np.zeros(4_000)).tail < 0.2
+    assert importance.moment_gaps(np.sign(z), np.zeros(4_000)).tail == -np.inf
+    z[0] = 1e6  # one draw has all of the variance
+    assert importance.moment_gaps(z, np.zeros(4_000)).tail > HEAVY_TAIL
 
 
 def test_constants_have_no_gaps():
@@ -163,7 +186,7 @@ def test_moment_gaps_at_draws_of_another_distribution(getkey):
         found.append(
             importance.moment_gaps(z, log_prob(z[:, 0], 0.3) - log_r, log_prob(z[:, 0], 0, 0.8) - log_r)
         )
-    mean, sd, mean_stderr, sd_stderr, _ = np.array(found).T
+    mean, sd, mean_stderr, sd_stderr, *_ = np.array(found).T
     assert_mean(mean, 0.3, max_stderr=0.01)
     assert_mean(sd, 0.2, max_stderr=0.01)
     assert 0.7 < np.std(mean) / np.mean(mean_stderr) < 1.4

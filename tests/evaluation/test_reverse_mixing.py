@@ -65,6 +65,11 @@ def test_exact_draws_are_independent_and_recover_the_gradient(getkey):
     assert_mean(found.recovered, 1.0, max_stderr=0.02, bias=0.01)
 
 
+def test_the_standard_error_of_recovered_is_its_spread(getkey):
+    found = repeated(Lazy(jnp.asarray(0.5)), getkey)
+    assert 0.7 < np.std(found.recovered, ddof=1) / np.mean(found.recovered_stderr) < 1.4
+
+
 def test_a_stuck_sampler_is_exactly_stuck(getkey):
     found = mixing(getkey(), Lazy(jnp.asarray(1.0)))
     assert found.jump == 0

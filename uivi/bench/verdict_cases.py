@@ -1,6 +1,7 @@
 """The cases of the part `verdict`: fits that fail, and fits that are right."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -34,6 +35,7 @@ class Case:
         log_density: the log density, up to a constant.
         exact: draws one exact sample; None if there is no simple way, or no such distribution.
         settings: what differs from the defaults.
+        sd: the standard deviation of every coordinate, where tails are too heavy for that of a sample.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Case:
     log_density: Density
     exact: Draw | None = None
     settings: Settings = dict
+    sd: float | None = None
 
 
 # --- ways to fit ----------------------------------------------------------------------------------------------
@@ -121,6 +124,7 @@ FAILURES: tuple[Case, ...] = (
     Case("thin ring", 2, *known.ring(10.0, 0.1)),
     Case("Cauchy", 2, known.student(2, 1.0)[0]),
     Case("Student, 1.5 degrees, mean field", 2, known.student(2, 1.5)[0], None, _mean_field(2)),
+    Case("Student, 2.2 degrees, 5-d", 5, *known.student(5, 2.2), sd=math.sqrt(11)),
     Case("uniform square", 2, lambda z: jnp.where(jnp.max(jnp.abs(z)) < 1, 0.0, -jnp.inf), None),
     Case("half normal, none outside", 2, known.half_normal(-np.inf), known.half_normal_draw),
     Case("half normal, -1e10 outside", 2, known.half_normal(-1e10), known.half_normal_draw),

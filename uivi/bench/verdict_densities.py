@@ -123,8 +123,8 @@ def logit_beta(one: float, other: float) -> tuple[Density, Draw]:
     """Returns the logits of two beta variables."""
 
     def draw(key: Key) -> Latent:
-        value = jax.random.beta(key, one, other, (2,))
-        return jnp.log(value) - jnp.log1p(-value)
+        one_key, other_key = jax.random.split(key)
+        return log_gamma(one)[1](one_key) - log_gamma(other)[1](other_key)
 
     def log_density(z: Latent) -> Scalar:
         return jnp.sum(one * jax.nn.log_sigmoid(z) + other * jax.nn.log_sigmoid(-z))

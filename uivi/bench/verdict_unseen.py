@@ -3,6 +3,8 @@
 Exact draws say which of these fits are right. All are made with the defaults.
 """
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -109,7 +111,7 @@ _LINE = np.array([[-1.5], [1.5]])
 _THREE = 3 * np.eye(5)[:3]
 
 UNSEEN: tuple[Case, ...] = (
-    Case("Student, 2.5 degrees", 2, *known.student(2, 2.5)),
+    Case("Student, 2.5 degrees", 2, *known.student(2, 2.5), sd=math.sqrt(5)),
     Case("Student, 4 degrees, 10-d", 10, *known.student(10, 4.0)),
     Case("spike and slab", 2, *spike_and_slab(2, 0.1, 0.05)),
     Case("spike and slab, 1 in 2", 3, *spike_and_slab(3, 0.5, 0.1)),

@@ -53,7 +53,8 @@ def verdict_row(case: Case, seed: int) -> dict[str, Any]:
         except (TypeError, ValueError) as error:
             row |= {"verdict": REFUSED, "advice": [str(error)]}
         else:
-            weights = {"pareto_k": found.pareto_k, "kl": found.weights.kl, "ess": found.weights.ess}
+            weights = {name: getattr(found.weights, name) for name in ("pareto_k", "kl", "ess", "unsure")}
+            gaps = found.gaps._asdict() if found.gaps else {}
             mean, sd = real_errors(case, np.asarray(posterior.sample_flat(jax.random.key(seed), NUM_DRAWS)))
             row |= {
                 "verdict": str(found.verdict),
@@ -61,6 +62,7 @@ def verdict_row(case: Case, seed: int) -> dict[str, Any]:
                 "mean_error": mean,
                 "sd_error": sd,
                 **{name: _finite(value) for name, value in weights.items()},
+                "gaps": {name: _finite(value) for name, value in gaps.items()},
             }
     row["warnings"] = sorted({str(w.message) for w in warned if issubclass(w.category, UserWarning)})
     return row | {"seconds": time.perf_counter() - began}
@@ -71,7 +73,7 @@ def real_errors(case: Case, draws: np.ndarray) -> tuple[float | None, float | No
     if case.exact is None:
         return None, None
     exact = np.asarray(jax.vmap(case.exact)(jax.random.split(jax.random.key(2019), NUM_EXACT)), np.float64)
-    mean, sd = exact.mean(0), exact.std(0)
+    mean, sd = exact.mean(0), exact.std(0) if case.sd is None else np.full(case.dim, case.sd)
     with np.errstate(all="ignore"):  # draws of a fit that broke down
         shift = np.max(np.abs(draws.astype(np.float64).mean(0) - mean) / sd)
         change = np.max(np.abs(draws.astype(np.float64).std(0) / sd - 1))

@@ -138,11 +138,14 @@ def _mixing_lines(mixing: ReverseMixing | None) -> list[str]:
 def _gap_lines(gaps: MomentGaps | None) -> list[str]:
     if gaps is None:
         return []
-    return [
+    lines = [
         f"  mean off by      {gaps.mean:.3f} ± {gaps.mean_stderr:.3f} sd "
         "(largest error of a mean, by importance weights)",
         f"  sd off by        {gaps.sd:.3f} ± {gaps.sd_stderr:.3f} (largest relative error of an sd)",
     ]
+    if math.isfinite(gaps.tail):
+        lines.append(f"  heaviest tail    {gaps.tail:.2f} (k-hat of the squares of a variable)")
+    return lines
 
 
 def _coverage_lines(found: Coverage | None) -> list[str]:

@@ -1,6 +1,7 @@
 """Turns the numbers of a check into findings: what is wrong, how bad it is, and what to change."""
 
 import dataclasses
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -41,8 +42,10 @@ ROUGH_ERROR = 0.1
 """Standard error of a moment's error from which nothing is known about that moment."""
 CARE_NATS, CARE_NATS_PER_DIM, BAD_NATS, BAD_NATS_PER_DIM = 0.5, 0.0025, 1.0, 0.01
 """KL divergences from the posterior that need care and that are bad, and the same for each dimension."""
-MOST_UNSURE = 0.003
+MOST_UNSURE = 0.005
 """Largest share of draws whose log q is not known to a nat. They are in tails, where an error hides."""
+HEAVY_TAIL = 0.7
+"""K-hat of squares from which no number of draws gives a standard deviation (Vehtari et al. 2024)."""
 COARSE_NATS, COARSEST_NATS = 0.1, 1.0
 """Steps of log p in floating point that need care and that are bad."""
 FEWEST_STEPS = 30
@@ -122,9 +125,13 @@ def _status(check: Check) -> Iterator[Finding]:
 
 def _mixing(check: Check) -> Iterator[Finding]:
     mixing = check.mixing
-    if mixing and not (mixing.recovered > GOOD_RECOVERED and mixing.dependence < GOOD_DEPENDENCE):
+    if mixing is None:
+        return
+    # Where ε says little about z, the share is a ratio of small numbers, and noisy.
+    most = mixing.recovered + 3 * mixing.recovered_stderr
+    if not (most > GOOD_RECOVERED and mixing.dependence < GOOD_DEPENDENCE):
         yield Finding(
-            Verdict.CARE if mixing.recovered > FAIR_RECOVERED else Verdict.BAD,
+            Verdict.CARE if most > FAIR_RECOVERED else Verdict.BAD,
             "the reverse sampler stays near its start, so the entropy gradient is biased and q too narrow: "
             "use uivi.ISIR with more proposals or rounds, or compose it with uivi.HMC",
         )
@@ -193,7 +200,15 @@ def _weights(check: Check) -> Iterator[Finding]:
             f"the error of a moment is only known to ± {max(gaps.mean_stderr, gaps.sd_stderr):.2f}: rare draws "
             "decide it; compare with a few long MCMC chains started at draws of q",
         )
-    if weights.finite == 1 and not weights.unsure <= MOST_UNSURE:
+    elif gaps and not gaps.tail < HEAVY_TAIL:
+        yield Finding(
+            Verdict.CARE,
+            f"the tails of a variable are so heavy (k-hat {gaps.tail:.2f} of its square) that its standard "
+            "deviation cannot be checked: use its quantiles",
+        )
+    # Two standard errors: a few draws more or less are chance.
+    chance = 2 * math.sqrt(weights.unsure / weights.num_draws)
+    if weights.finite == 1 and not weights.unsure - chance <= MOST_UNSURE:
         yield Finding(
             Verdict.CARE,
             f"log q is not known to a nat at {100 * weights.unsure:.2g} % of the draws, so weights may hide an "
@@ -213,12 +228,21 @@ def _divergence(kl: float, dim: int) -> Iterator[Finding]:
 
 
 def _coverage(coverage: Coverage | None) -> Iterator[Finding]:
-    if coverage and coverage.missed:
+    if not (coverage and coverage.missed):
+        return
+    share = f"{100 * coverage.missed:.0f} % of the posterior"
+    if coverage.num_regions > 1:
         yield Finding(
             Verdict.BAD,
-            f"the search for a start met another mode that q misses, with {100 * coverage.missed:.0f} % of the "
-            f"posterior ({coverage.num_regions} regions, up to {coverage.distance:.0f} standard deviations "
-            "apart): fit each mode on its own with init=, or use a sampler for several modes",
+            f"the search for a start met another mode that q misses, with {share} ({coverage.num_regions} "
+            f"regions, up to {coverage.distance:.0f} standard deviations apart): fit each mode on its own with "
+            "init=, or use a sampler for several modes",
+        )
+    else:
+        yield Finding(
+            Verdict.BAD,
+            f"the search for a start met a narrow region that q misses, with {share}: use a larger noise_dim or "
+            "a wider net, or give the peak and the rest a variable of their own",
         )
 
 

@@ -16,6 +16,8 @@ RELIABLE_K = 0.7
 
 EQUAL = 1e-4
 """Range of log weights up to which they count as equal."""
+NUM_TAILS = 8
+"""Number of quantities whose tails are looked at."""
 TINY = 1e-290
 """Where a quarter of the tail is below this, relative to the largest weight, most of it is zero in floating
 point. The fit of such a tail would return the prior of k-hat, which is small."""
@@ -169,6 +171,8 @@ class MomentGaps(NamedTuple):
         mean_stderr: standard error of `mean`.
         sd_stderr: standard error of `sd`.
         num: number of quantities that were compared.
+        tail: k-hat of the squares of the quantity with the heaviest tails under the posterior. From 0.5 on,
+            the standard error of `sd` does not hold.
     """
 
     mean: float
@@ -176,6 +180,7 @@ class MomentGaps(NamedTuple):
     mean_stderr: float
     sd_stderr: float
     num: int
+    tail: float = -math.inf
 
     def is_chance(self, gap: float, stderr: float) -> bool:
         """Whether the largest of `num` gaps may be chance, at the 1 % level with Bonferroni's correction."""
@@ -225,7 +230,26 @@ def moment_gaps(
     shift, shift_error = worst_gap(np.abs(means), _stderr(mean_terms))
     # d√r = dr / 2 near r = 1; the part of `means`² is of second order.
     change, change_error = worst_gap(np.abs(ratios - 1), 0.5 * _stderr(square_terms))
-    return MomentGaps(shift, change, shift_error, change_error, draws.shape[1])
+    tail = _heaviest_square(scaled, log_weights)
+    return MomentGaps(shift, change, shift_error, change_error, draws.shape[1], tail)
+
+
+def _heaviest_square(scaled: np.ndarray, log_weights: Float[Array | np.ndarray, "S"]) -> float:
+    """Returns the largest k-hat of weighted squares over the columns of `scaled`.
+
+    Few columns are looked at: those where a single draw has the largest share of the variance.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.asarray(log_weights, np.float64)[:, None] + 2 * np.log(np.abs(scaled))
+        logs = logs - np.logaddexp.reduce(logs, 0)
+    return max(_tail_of(column) for column in logs.T[np.argsort(-np.max(logs, 0))[:NUM_TAILS]])
+
+
+def _tail_of(log_shares: np.ndarray) -> float:
+    # A draw in the middle, or one without weight, has no part in the tail.
+    k = pareto_k(np.maximum(log_shares, -700.0))
+    # Ties, as of a variable with two values, have no k-hat and no tail. A draw with half of the sum has one.
+    return k if math.isfinite(k) else math.copysign(math.inf, np.max(log_shares) - math.log(0.5))
 
 
 def _normalised(log_weights: Float[Array | np.ndarray, "S"]) -> np.ndarray:

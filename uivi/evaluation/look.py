@@ -18,7 +18,7 @@ from uivi._types import Draw, Key, ReverseDraws, ReverseInfo
 from uivi.estimators.base import AbstractEstimator
 from uivi.estimators.uivi import UIVI
 from uivi.evaluation.bounds import PAIRS_AT_ONCE, Evaluated, high_and_low, importance_weights, need_known
-from uivi.evaluation.reverse_mixing import ReverseMixing, compare, together
+from uivi.evaluation.reverse_mixing import ReverseMixing, compare, mixing_of, together
 from uivi.evaluation.wide import Pooled, log_ratio, sample_scaled, scale_of
 from uivi.families.base import AbstractFamily
 from uivi.families.semi_implicit import SemiImplicit
@@ -81,21 +81,14 @@ def look(
         found = [look_batch(key, np.int32(number), *arguments) for number in numbers]
         found = jax.tree.map(np.asarray, found)
     join = lambda parts: (np.concatenate(part) for part in zip(*parts, strict=True))
-    plain, pooled, sums = zip(*found, strict=True)
+    plain, pooled, mixing = zip(*found, strict=True)
     evaluated = Evaluated(*join(plain))
     if pooled[0] is None:
         z, log_p, log_q, _ = evaluated
         both = Pooled(z, log_p, log_q, log_q, np.zeros(len(z), bool))
     else:
         both = Pooled(*join(pooled))
-    if sums[0] is None:
-        return Look(evaluated, None, both)
-    totals = np.stack(sums).astype(np.float64).sum(0)
-    acceptance, moved, jumped = (float(x) / len(evaluated.z) for x in totals[:3])
-    # Ratios of totals, not means of ratios: a single z may have almost no spread of ε to divide by.
-    with np.errstate(invalid="ignore", divide="ignore"):
-        dependence, recovered = float(totals[3] / totals[4]), float(totals[5] / totals[6])
-    return Look(evaluated, ReverseMixing(acceptance, moved, jumped, dependence, recovered), both)
+    return Look(evaluated, None if mixing[0] is None else mixing_of(np.concatenate(mixing, 1)), both)
 
 
 def _arguments(family: AbstractFamily, target: AbstractTarget, estimator: AbstractEstimator, est_state: PyTree):
@@ -116,7 +109,7 @@ def look_batch(
     sampler: AbstractReverseSampler | None,
     state: PyTree,
 ) -> tuple[tuple[Array, ...], tuple[Array, ...] | None, Array | None]:
-    """Returns the columns of `Evaluated` and of `Pooled`, and the sums behind `ReverseMixing`, of one batch."""
+    """Returns the columns of `Evaluated` and of `Pooled`, and the parts of `ReverseMixing`, of one batch."""
     draw_key, reverse_key, mixing_key = jax.random.split(jax.random.fold_in(written_out(key), number), 3)
     if not isinstance(family, SemiImplicit) or proposal is None:
         draws = jax.vmap(lambda k: family.sample(k))(jax.random.split(draw_key, BATCH))
@@ -132,9 +125,9 @@ def look_batch(
     at_once = min(PAIRS_AT_ONCE, NUMBERS_AT_ONCE // family.dim) // num_mixing
     size = _divisor(total, at_once)
 
-    def part(args: tuple[Array, Array, Array, Draw]):
+    def part(args: tuple[Array, Array, Draw]):
         """Treats `size` draws side by side."""
-        family, (reverse_keys, mixing_keys, is_wide, draws) = _kept_inside(given, args)
+        family, (reverse_keys, mixing_keys, draws) = _kept_inside(given, args)
         weigh = lambda key, draw: importance_weights(key, family, draw, num_mixing, proposal)
         eps, weights = jax.vmap(weigh)(mixing_keys, draws)
         high, low = jax.vmap(lambda w: high_and_low(jax.nn.logsumexp(w[1:]), w[0], num_mixing))(weights)
@@ -153,15 +146,16 @@ def look_batch(
             both = jax.vmap(together)(used, eps, weights)
         parts = jax.vmap(lambda *each: compare(family, *each))(draws, *both)
         jumps = jax.vmap(lambda d, r: jump(family, d, r))(draws, used)
-        numbers = (info.acceptance, info.moved, jumps, *parts)
-        return sides, jnp.stack([jnp.sum(jnp.where(is_wide, 0.0, x)) for x in numbers])
+        return sides, jnp.stack([info.acceptance, info.moved, jumps, *parts], 1)
 
     keys = (jax.random.split(reverse_key, total), jax.random.split(mixing_key, total))
-    pieces = jax.tree.map(lambda x: x.reshape(total // size, size, *x.shape[1:]), (*keys, is_wide, draws))
-    sides, sums = jax.lax.map(part, pieces)
+    pieces = jax.tree.map(lambda x: x.reshape(total // size, size, *x.shape[1:]), (*keys, draws))
+    sides, mixing = jax.lax.map(part, pieces)
     high, low, mixture = (side.reshape(total) for side in sides)
     plain = tuple(column[:BATCH] for column in (draws.z, log_p, high, low))
-    return plain, (draws.z, log_p, high, mixture, is_wide), None if sums is None else jnp.sum(sums, 0)
+    # Wide draws have no part in how the sampler mixes.
+    rows = None if mixing is None else mixing.reshape(total, -1)[:BATCH].T
+    return plain, (draws.z, log_p, high, mixture, is_wide), rows
 
 
 def _kept_inside(family: SemiImplicit, args: PyTree) -> tuple[SemiImplicit, PyTree]:

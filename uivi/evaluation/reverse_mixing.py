@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from uivi._jax import seldom_jit
@@ -24,6 +25,7 @@ class ReverseMixing(NamedTuple):
         dependence: correlation of ε and ε′ given z: 0 if independent, 1 if stuck.
         recovered: share of the gradient of I(z;ε) that the score recovers: 1 if it is unbiased, 0 if only the
             gradient of H(z|ε) is left.
+        recovered_stderr: standard error of `recovered`.
     """
 
     acceptance: float
@@ -31,6 +33,26 @@ class ReverseMixing(NamedTuple):
     jump: float
     dependence: float
     recovered: float
+    recovered_stderr: float = 0.0
+
+
+def mixing_of(rows: Float[np.ndarray, "7 S"]) -> ReverseMixing:
+    """Returns the diagnostics from their parts at every draw z.
+
+    Args:
+        rows: acceptance, moved, jump and the four numbers of `compare`.
+    """
+    acceptance, moved, jumped, there, here, projected, square = rows.astype(np.float64)
+    # Ratios of totals, not means of ratios: a single z may have almost no spread of ε to divide by.
+    with np.errstate(invalid="ignore", divide="ignore"):
+        dependence, recovered = np.sum(there) / np.sum(here), np.sum(projected) / np.sum(square)
+        stderr = np.linalg.norm(projected - recovered * square) / np.sum(square)  # the delta method
+    return ReverseMixing(
+        *(float(np.mean(x)) for x in (acceptance, moved, jumped)),
+        float(dependence),
+        float(recovered),
+        float(stderr),
+    )
 
 
 def measure_mixing(
@@ -53,8 +75,7 @@ def measure_mixing(
         num_reference: number of importance draws per z from the sampler's own proposal. The generating ε is
             added to them.
     """
-    values = _mixing(key, sampler, state, family, num_draws, num_reference)
-    return ReverseMixing(*(float(v) for v in values))
+    return mixing_of(np.asarray(_mixing(key, sampler, state, family, num_draws, num_reference)))
 
 
 @seldom_jit
@@ -73,16 +94,8 @@ def _mixing(key: Key, sampler, state, family, num_draws: int, num_reference: int
     keys = jax.random.split(reference_key, num_draws)
     at_once = max(1, PAIRS_AT_ONCE // num_reference)
     parts = jax.lax.map(reference, (keys, draws, reverse.draws), batch_size=at_once)
-    # Ratios of totals, not means of ratios: a single z may have almost no spread of ε to divide by.
-    totals = jax.tree.map(lambda x: jnp.sum(x, 0), parts)
     jumps = jax.vmap(lambda d, r: jump(family, d, r))(draws, reverse.draws)
-    return (
-        jnp.mean(reverse.info.acceptance),
-        jnp.mean(reverse.info.moved),
-        jnp.mean(jumps),
-        totals[0] / totals[1],
-        totals[2] / totals[3],
-    )
+    return jnp.stack([reverse.info.acceptance, reverse.info.moved, jumps, *parts])
 
 
 def compare(
