@@ -241,8 +241,8 @@ def _coverage(coverage: Coverage | None) -> Iterator[Finding]:
     else:
         yield Finding(
             Verdict.BAD,
-            f"the search for a start met a narrow region that q misses, with {share}: use a larger noise_dim or "
-            "a wider net, or give the peak and the rest a variable of their own",
+            f"the search for a start met a narrow region that q misses, with {share}: use a larger noise_dim "
+            "or a wider net, or give the peak a variable of its own",
         )
 
 

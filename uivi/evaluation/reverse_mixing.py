@@ -47,12 +47,8 @@ def mixing_of(rows: Float[np.ndarray, "7 S"]) -> ReverseMixing:
     with np.errstate(invalid="ignore", divide="ignore"):
         dependence, recovered = np.sum(there) / np.sum(here), np.sum(projected) / np.sum(square)
         stderr = np.linalg.norm(projected - recovered * square) / np.sum(square)  # the delta method
-    return ReverseMixing(
-        *(float(np.mean(x)) for x in (acceptance, moved, jumped)),
-        float(dependence),
-        float(recovered),
-        float(stderr),
-    )
+    found = (np.mean(acceptance), np.mean(moved), np.mean(jumped), dependence, recovered, stderr)
+    return ReverseMixing._make(map(float, found))
 
 
 def measure_mixing(
