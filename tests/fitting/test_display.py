@@ -55,6 +55,14 @@ def test_how_a_fit_ended_is_said_only_if_it_ended_early(fitted):
     assert "interrupted before the last update" in " ".join(interrupted.summary().split())
 
 
+def test_details_have_the_seconds_of_each_phase(fitted):
+    timed = dataclasses.replace(fitted, phases={"compiling": 2.04, "updates": 11.0})
+    lines = timed.summary(details=True).splitlines()
+    assert lines[-1] == "  seconds          compiling 2.0, updates 11.0"
+    assert str(fitted.check()).splitlines()[-1] in lines
+    assert made({"mu": ()}).summary(details=True) == made({"mu": ()}).summary()
+
+
 def test_long_vectors_are_shortened():
     printed = made({"theta": (100,), "mu": ()}).summary()
     shown = sum(line.startswith("theta[") for line in printed.splitlines())

@@ -50,6 +50,14 @@ def test_a_summary_has_no_warning_and_no_nan(fitted, number):
     assert np.all(np.isfinite(summary["r_hat"].astype(float)))
 
 
+def test_a_summary_of_arviz_1_has_no_warning_and_no_nan(fitted, monkeypatch):
+    """ArviZ 1 takes its summary from arviz-stats, which may be there beside an earlier ArviZ."""
+    stats = pytest.importorskip("arviz_stats")
+    monkeypatch.setattr(integration, "_is_before_one", lambda: False)
+    data = fitted.to_arviz(jax.random.key(1), 997, log_likelihood=False, predictive=False)
+    assert np.all(np.isfinite(stats.summary(data)["r_hat"].astype(float)))
+
+
 def test_groups_of_a_model(tree):
     assert group_names(tree) == {
         "posterior", "unconstrained_posterior", "sample_stats", "log_likelihood", "posterior_predictive",

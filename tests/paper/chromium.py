@@ -59,10 +59,10 @@ class Page:
             raise RuntimeError(f"{method}: {answer['error']}")
         return answer["result"]
 
-    def show(self, path: pathlib.Path, *, width: int, height: int, scheme: str) -> None:
+    def show(self, path: pathlib.Path, *, width: int, height: int, scheme: str, scale: float = 1) -> None:
         """Load a file in a window of this size. The emulated size may be below the least of a real window."""
         self.events.clear()
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        size = {"width": width, "height": height, "deviceScaleFactor": scale, "mobile": False}
         self.call("Emulation.setDeviceMetricsOverride", **size)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self.call("Page.navigate", url=path.resolve().as_uri())

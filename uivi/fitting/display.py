@@ -71,6 +71,15 @@ def text(posterior: "Posterior", found: Check | None, table: list[Variable]) -> 
     return "\n".join([*head, *advice, "", *lines, *foot])
 
 
+def details(posterior: "Posterior", found: Check | None) -> str:
+    """Returns the numbers of the check, and the seconds of each phase as far as they are known."""
+    lines = str(found).splitlines() if found else []
+    if posterior.phases:
+        words = ", ".join(f"{name} {spent:.1f}" for name, spent in posterior.phases.items())
+        lines += textwrap.wrap(words, WIDTH, initial_indent=f"  {'seconds':17}", subsequent_indent=" " * 19)
+    return "\n".join(lines)
+
+
 def as_html(posterior: "Posterior", found: Check | None, table: list[Variable]) -> str:
     """Returns the same as HTML, with a small histogram of each entry. It takes the colours of the page."""
     esc = html.escape

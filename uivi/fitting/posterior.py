@@ -199,12 +199,12 @@ class Posterior:
         """Returns what `print` shows: the verdict in plain words, and a table of the variables.
 
         Args:
-            details: whether to add the numbers of the check: ELBO from both sides, mixing, k-hat.
+            details: whether to add the numbers of the check (ELBO from both sides, mixing, k-hat) and the
+                seconds of each phase of the fit.
         """
-        printed = display.text(self, self._judged(), self._variables())
-        if details and (found := self._judged()):
-            return f"{printed}\n\n{found}"
-        return printed
+        found = self._judged()
+        printed = display.text(self, found, self._variables())
+        return f"{printed}\n\n{display.details(self, found)}".rstrip() if details else printed
 
     def __str__(self) -> str:
         return self.summary()
