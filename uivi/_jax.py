@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 from threadpoolctl import ThreadpoolController
@@ -72,6 +73,12 @@ def load_blas() -> ThreadpoolController:
     """Imports the library and returns what limits its threads."""
     importlib.import_module("scipy.linalg")  # the library must be loaded before it can be found
     return ThreadpoolController()
+
+
+def is_key(leaf: Any) -> bool:
+    """Whether this is a typed random key, or an array of them, which NumPy cannot hold."""
+    is_array = isinstance(leaf, jax.Array | jax.ShapeDtypeStruct)
+    return is_array and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
 def is_transformed() -> bool:

@@ -68,6 +68,8 @@ BAD = {
     "another dim": (matrix, r"failed on a vector of size 2: is dim=2 right\?"),
     "a dictionary": (lambda z: -(z["a"] ** 2), r"failed on a vector of size 2: is dim=2 right\?"),
     "unpacking": (lambda z: (lambda a, b, c: a)(*z), r"is dim=2 right\?"),
+    "a wrong name": (lambda z: z.no_such_name, "failed on a vector of size 2\nAttributeError: .*no_such_name"),
+    "a wrong key": (lambda z: {}["a"] * z, "failed on a vector of size 2\nKeyError: 'a'"),
 }  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """What a fit refuses at once, with words of its own."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import ml_dtypes
@@ -9,7 +10,7 @@ import pytest
 
 import uivi
 from tests.tiny import explicit_settings, implicit_settings, log_density
-from uivi.targets import Density
+from uivi.targets import AbstractTarget, Density
 from uivi.targets.traced import digest
 
 
@@ -177,6 +178,36 @@ def test_a_checkpoint_of_changed_code_is_refused(tmp_path, monkeypatch):
     monkeypatch.setitem(globals(), "changing", other)
     with pytest.raises(ValueError, match="another configuration"):
         fit(other, checkpoint=tmp_path)
+
+
+class Scaled(AbstractTarget):
+    """Two sites that share their draws."""
+
+    size: int = eqx.field(static=True)
+
+    dim = 2
+    num_sites = 2
+
+    def sites(self, key, step):
+        return jax.random.normal(key, (self.size,))
+
+    def context(self, site):
+        return None
+
+    def log_joint(self, z, site):
+        return SCALE["all"] * jnp.sum(z**2) * site
+
+
+SCALE = {"all": -1.0}
+
+
+def test_the_digest_sees_targets_of_many_sites(monkeypatch):
+    found = [digest(Scaled(1)), digest(Scaled(2)), digest(Scaled(1))]
+    monkeypatch.setitem(SCALE, "all", -1.01)
+    jax.clear_caches()
+    found.append(digest(Scaled(1)))
+    assert found[0] == found[2]
+    assert len(set(found)) == 3
 
 
 def test_the_digest_sees_numbers_and_derivatives():

@@ -242,6 +242,8 @@ def test_arguments_that_do_not_belong_to_a_model_are_refused():
         uivi.fit(models.regression(), model_args=(X,), random_seed=0)
     with pytest.raises(TypeError, match="a model, got Model: give a function, or a model without `dim`"):
         uivi.fit(models.regression(), dim=3, random_seed=0)
+    with pytest.raises(TypeError, match="got the class Model: pass an instance"):
+        uivi.fit(pm.Model, random_seed=0)
 
 
 @pytest.mark.parametrize("x64", ["0", "1"])

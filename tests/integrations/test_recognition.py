@@ -5,6 +5,7 @@ import functools
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
@@ -153,9 +154,10 @@ def test_a_function_that_declares_no_variables_is_refused(function):
         uivi.fit(function, key=KEY)
 
 
-def test_a_class_is_refused():
+@pytest.mark.parametrize("place", [{}, {"dim": 2}, {"init": {"a": np.zeros(2)}}])
+def test_a_class_is_refused(place):
     with pytest.raises(TypeError, match=r"got the class Banana: pass an instance, Banana\(...\)"):
-        uivi.fit(Banana, key=KEY)
+        uivi.fit(Banana, key=KEY, **place)
 
 
 def test_other_objects_are_left_to_the_caller():

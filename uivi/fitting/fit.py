@@ -15,7 +15,7 @@ import optax
 from jaxtyping import PyTree
 
 from uivi import _checks, presets
-from uivi._jax import once_jit, without_nan_checks
+from uivi._jax import is_key, once_jit, without_nan_checks
 from uivi._types import Key, Status
 from uivi.estimators.base import AbstractEstimator
 from uivi.evaluation.check import Check
@@ -158,7 +158,8 @@ def fit(
         if checkpoint is not None:
             schedule = "user" if is_own else repr(num_steps)
             bits = jax.random.key_data(key).tolist()
-            config = [state.family, *_identity(problem.target), *estimators, schedule, bits]
+            # What the target computes: code changes under a name.
+            config = [state.family, digest(problem.target), *estimators, schedule, bits]
             checkpoints = Checkpoints(checkpoint, descriptions.fingerprint(config))
         shown.phase("compiling")
         compiler.wait()
@@ -220,13 +221,6 @@ def _as_fitted(problem: Problem) -> AbstractTarget:
     return traced(target)
 
 
-def _identity(target: AbstractTarget) -> list[Any]:
-    """Returns what a checkpoint must share with a fit: not names alone, because code changes under a name."""
-    if isinstance(target, AbstractModelTarget):
-        return [target.identity()]
-    return [target, digest(target)] if isinstance(target, AbstractSingleSiteTarget) else [target]
-
-
 def _unit_frame(dim: int) -> Frame:
     """Returns a frame of the shapes that the search will find."""
     is_full = dim <= presets.FULL_COVARIANCE_UP_TO
@@ -248,8 +242,7 @@ def _zeros_like(shapes: PyTree, key: Key) -> PyTree:
     def zeros(leaf: Any) -> Any:
         if not isinstance(leaf, jax.ShapeDtypeStruct):
             return leaf
-        is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-        return key if is_key else jax.device_put(np.zeros(leaf.shape, leaf.dtype))
+        return key if is_key(leaf) else jax.device_put(np.zeros(leaf.shape, leaf.dtype))
 
     return jax.tree.map(zeros, shapes)
 

@@ -131,10 +131,11 @@ def check_trace(log_density: Callable[[Latent], Scalar], dim: int) -> None:
             "expected a log density that JAX can trace, but it asked for the value of an array: use jax.numpy "
             f"instead of numpy, and jnp.where or lax.cond instead of `if` on z\n{error}"
         ) from error
-    except (TypeError, ValueError, IndexError) as error:
+    except Exception as error:
+        is_sized = isinstance(error, TypeError | ValueError | IndexError)
+        hint = f": is dim={dim} right?" if is_sized else ""
         raise ValueError(
-            f"the log density failed on a vector of size {dim}: is dim={dim} right?\n"
-            f"{type(error).__name__}: {error}"
+            f"the log density failed on a vector of size {dim}{hint}\n{type(error).__name__}: {error}"
         ) from error
     _check_indices(log_density, dim)
     shape = getattr(out, "shape", None)

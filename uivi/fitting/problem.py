@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, PyTree
 
 from uivi import _checks
 from uivi._types import Key, Latent, Scalar
-from uivi.integrations.recognition import recognise
+from uivi.integrations.recognition import recognise, refuse_class
 from uivi.targets.base import AbstractTarget
 from uivi.targets.density import Density
 from uivi.targets.model import AbstractModelTarget
@@ -71,6 +71,7 @@ def problem_of(
         )
     if isinstance(given, AbstractTarget):
         return _of_target(given, dim, init, key)
+    refuse_class(given)
     if not callable(given):
         raise TypeError(
             "expected `log_density` to be a JAX function of z, a target or a model, got "

@@ -35,7 +35,7 @@ def target(
             `param`, a subsampled plate, or no finite log density.
     """
     key = jax.random.key(0) if key is None else _checks.prng_key(key)
-    return ModelTarget(NumPyroModel(model, _tuple(model_args), dict(model_kwargs or {}), key=key))
+    return ModelTarget(NumPyroModel(model, _tuple(model_args), _named(model_kwargs), key=key))
 
 
 def minibatched(
@@ -69,7 +69,7 @@ def minibatched(
     arrays = _arrays(data)
     rows = {name: Rows.create(values) for name, values in arrays.items()}
     row_model = NumPyroRowModel(
-        model, arrays, args=_tuple(model_args), kwargs=dict(model_kwargs or {}), piece=batch_size, key=key
+        model, arrays, args=_tuple(model_args), kwargs=_named(model_kwargs), piece=batch_size, key=key
     )
     return Minibatched(row_model, rows, batch_size)
 
@@ -77,6 +77,15 @@ def minibatched(
 def _tuple(model_args: Any) -> tuple:
     """Accepts a single argument without its tuple: model_args=x."""
     return tuple(model_args) if isinstance(model_args, tuple | list) else (model_args,)
+
+
+def _named(model_kwargs: Any) -> dict[str, Any]:
+    if not isinstance(model_kwargs, dict | None):
+        raise TypeError(
+            "expected `model_kwargs` to hold a model's arguments by name, got "
+            f'{type(model_kwargs).__name__}: model_kwargs={{"y": y}}'
+        )
+    return dict(model_kwargs or {})
 
 
 def _arrays(data: dict[str, Any]) -> dict[str, np.ndarray]:

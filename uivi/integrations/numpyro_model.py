@@ -55,7 +55,7 @@ class NumPyroModel(AbstractModel):
         try:
             jax.eval_shape(self.log_density, self.example)
         except Exception as error:
-            raise _failure(error, _advice(model, args, kwargs)) from error
+            raise _failed(error, model, args, kwargs) from error
         _warn_of_broadcasting(self.sites)
 
     def log_density(self, unconstrained: Named) -> Scalar:
@@ -126,7 +126,7 @@ def trial(
         except NEEDS_NUMBERS:
             run(key)
     except Exception as error:
-        raise _failure(error, advice or _advice(model, args, kwargs)) from error
+        raise (_failure(error, advice) if advice else _failed(error, model, args, kwargs)) from error
     return sites
 
 
@@ -168,11 +168,37 @@ def _failure(error: Exception, advice: str) -> ValueError:
     return ValueError("\n".join(filter(None, lines)))
 
 
+def _failed(error: Exception, model: Callable, args: tuple, kwargs: dict[str, Any]) -> ValueError:
+    """Returns the error for a failed run of a model: about its data alone, if they are no numbers."""
+    for name, value in (*enumerate(args), *kwargs.items()):
+        if found := _no_numbers(value):
+            return _refusal(f"as data, got {found} in argument {name!r}")
+    return _failure(error, _advice(model, args, kwargs))
+
+
+def _refusal(words: str) -> ValueError:
+    return ValueError(f"expected numbers {words}: encode texts and dates, and pass arrays, as in y.to_numpy()")
+
+
+def _no_numbers(value: Any) -> str:
+    """Returns what kind of data JAX cannot compute with; nothing for others, and for a text by itself."""
+    if type(value).__module__.partition(".")[0] == "pandas":
+        return f"a {type(value).__name__} of pandas"
+    if isinstance(value, list | tuple):
+        try:
+            value = np.asarray(value)
+        except ValueError:
+            return "lists of unequal lengths"
+        except TypeError:  # traced arrays
+            return ""
+    if not isinstance(value, np.ndarray):
+        return ""
+    kinds = {"U": "strings", "S": "strings", "O": "objects", "M": "dates", "m": "times"}
+    return kinds.get(value.dtype.kind, "")
+
+
 def _advice(model: Callable, args: tuple, kwargs: dict[str, Any]) -> str:
     """Returns what to check after a failed run; nothing if the error can only be in the model itself."""
-    for name, value in (*enumerate(args), *kwargs.items()):
-        if not isinstance(value, str) and np.asarray(value).dtype.kind in "USO":
-            return f"expected numbers as data, got strings or objects in argument {name!r}: encode them first"
     if args or kwargs:
         shapes = [getattr(x, "shape", type(x).__name__) for x in (*args, *kwargs.values())]
         return f"it was called with arguments of shapes {shapes}: check the data and `model_args`"
@@ -218,6 +244,8 @@ def _refuse(sites: dict[str, dict]) -> None:
                 "periodic density: use the angle of a pair of normal variables"
             )
     for site in sites.values():
+        if is_observed(site) and (found := _no_numbers(site["value"])):
+            raise _refusal(f"as data of {site['name']!r}, got {found}")
         if site["type"] == "plate":
             size, part = site["args"]
             if part not in (None, size):
@@ -246,7 +274,8 @@ def _is_circular(support: Any) -> bool:
 def _warn_of_broadcasting(sites: dict[str, dict]) -> None:
     """Warns of observations that count more than once, as (5,) against (5, 1) gives 25 terms."""
     for site in sites.values():
-        if not is_observed(site) or np.size(site["value"]) < 2:
+        # A number by itself is meant for all of them.
+        if not is_observed(site) or not np.ndim(site["value"]):
             continue
         shape, of_data = site["fn"].shape(), np.shape(site["value"])
         if math.prod(np.broadcast_shapes(shape, of_data)) > math.prod(of_data):

@@ -28,6 +28,7 @@ def recognise(
         TypeError: for a class.
         ValueError: if the model cannot be fitted, or fails.
     """
+    refuse_class(model)
     has_arguments = model_args is not None or model_kwargs is not None
     if _is_of_pymc(model):
         if has_arguments:
@@ -35,11 +36,6 @@ def recognise(
         from uivi.integrations import pymc
 
         return pymc.target(model)
-    if isinstance(model, type):
-        raise TypeError(
-            f"expected a function, a target or a model, got the class {model.__name__}: pass an instance, "
-            f"{model.__name__}(...)"
-        )
     if not isinstance(model, Callable):
         return None
     if has_arguments or _must_be_numpyro(model):
@@ -47,6 +43,15 @@ def recognise(
 
         return numpyro.target(model, () if model_args is None else model_args, model_kwargs, key=key)
     return None
+
+
+def refuse_class(model: Any) -> None:
+    """Raises for a class, which can be called as a function can."""
+    if isinstance(model, type):
+        raise TypeError(
+            f"expected a function, a target or a model, got the class {model.__name__}: pass an instance, "
+            f"{model.__name__}(...)"
+        )
 
 
 def _is_of_pymc(model: Any) -> bool:

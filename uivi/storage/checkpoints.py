@@ -26,6 +26,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from uivi._jax import is_key
 from uivi.storage import archive, fields
 
 T = TypeVar("T")
@@ -138,13 +139,9 @@ def _open_lock(path: pathlib.Path) -> Any:
     return file
 
 
-def _is_key(leaf: Any) -> bool:
-    return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-
-
 def _named_leaves(state: Any) -> tuple[list[str], list[np.ndarray]]:
     flat = jax.tree_util.tree_leaves_with_path(eqx.filter(state, eqx.is_array))
-    values = [jax.random.key_data(x) if _is_key(x) else x for _, x in flat]
+    values = [jax.random.key_data(x) if is_key(x) else x for _, x in flat]
     return [jax.tree_util.keystr(path) for path, _ in flat], [np.asarray(v) for v in values]
 
 
@@ -153,7 +150,7 @@ def _with_leaves(template: T, values: list[np.ndarray]) -> T:
     old, treedef = jax.tree.flatten(arrays)
     # Copies: the compiled loop gives up the buffers of its state, and these belong to the file's bytes.
     new = [
-        jax.random.wrap_key_data(jnp.array(v), impl=jax.random.key_impl(o)) if _is_key(o) else jnp.array(v)
+        jax.random.wrap_key_data(jnp.array(v), impl=jax.random.key_impl(o)) if is_key(o) else jnp.array(v)
         for v, o in zip(values, old, strict=True)
     ]
     return eqx.combine(jax.tree.unflatten(treedef, new), static)

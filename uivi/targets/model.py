@@ -6,7 +6,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
@@ -90,17 +89,6 @@ class AbstractModelTarget(AbstractSingleSiteTarget):
     @abc.abstractmethod
     def rough(self, key: Key) -> Callable[[Latent], Scalar] | None:
         """Returns a cheap estimate of `log_density` for the search of a start, or None to use `log_density`."""
-
-    def identity(self) -> list[str]:
-        """Returns strings that identify the posterior across processes: shapes, and log p at two points.
-
-        A resumed fit compares them to refuse the checkpoint of another model. Log p keeps four digits, so that
-        rounding on another device rarely matters.
-        """
-        shapes = [f"{name}{list(value.shape)}" for name, value in self.model.example.items()]
-        first = jnp.arange(self.dim, dtype=jnp.zeros(()).dtype)
-        values = jax.vmap(self.log_density)(jnp.stack([jnp.sin(first), jnp.cos(first)]))
-        return [*shapes, *(f"{value:.4g}" for value in values.tolist())]
 
     def coordinate(self, index: int) -> str:
         """Returns the name of one coordinate of z, such as "theta[3]"."""

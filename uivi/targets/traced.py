@@ -11,12 +11,14 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 from jaxtyping import PyTree
 
-from uivi._types import Latent, Scalar
-from uivi.targets.base import AbstractGlobalTarget, AbstractSingleSiteTarget, AbstractTarget
+from uivi._jax import is_key
+from uivi._types import Key, Latent, Scalar
+from uivi.targets.base import AbstractGlobalTarget, AbstractTarget
 from uivi.targets.density import Density
 from uivi.targets.model import AbstractModelTarget, ModelTarget
 from uivi.trainable import NonTrainable
@@ -112,17 +114,22 @@ def traced_constrain(target: AbstractModelTarget) -> TracedFunction:
     return TracedFunction.create(target.constrain, argument, target.model.source)
 
 
-def digest(target: AbstractSingleSiteTarget) -> str:
-    """Returns a hash of what a target computes, with all its numbers: the same in every process.
+def digest(target: AbstractTarget) -> str:
+    """Returns a hash of what a target computes, with all its numbers and data: the same in every process.
 
     The gradient belongs to it: a derivative rule of the user's own changes the fit, but not the log density.
     """
+
+    def compute(key: Key, z: Latent) -> PyTree:
+        site = jax.tree.map(lambda x: x[0], target.sites(key, jnp.zeros((), jnp.int32)))
+        return target.context(site), jax.value_and_grad(target.log_joint)(z, site)
+
     argument = jax.ShapeDtypeStruct((target.dim,), jax.dtypes.canonicalize_dtype(float))
-    closed = jax.make_jaxpr(jax.value_and_grad(target.log_density))(argument)
+    closed = jax.make_jaxpr(compute)(jax.eval_shape(lambda: jax.random.key(0)), argument)
     # The text names functions by their addresses, which differ between processes.
     found = hashlib.sha256(re.sub(r"0x[0-9a-f]+", "", str(closed.jaxpr)).encode())
     for value in (*closed.consts, *_inner_constants(closed.jaxpr), *_literals(closed.jaxpr)):
-        array = np.asarray(value)
+        array = np.asarray(jax.random.key_data(value) if is_key(value) else value)
         found.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
     return found.hexdigest()
 
