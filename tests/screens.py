@@ -4,10 +4,12 @@ Run `make demo`, then `python -m tests.screens`. It needs Chromium, fits the eig
 docs/figures.
 """
 
+import io
 import pathlib
 import tempfile
 
 import jax
+from PIL import Image
 
 import uivi
 from benchmarks.models.schools import EFFECTS, ERRORS, centred
@@ -39,10 +41,15 @@ def main() -> None:
         with chromium.browser(program, pathlib.Path(directory) / "profile") as tab:
             for scheme in ("light", "dark"):
                 tab.show(notebook, width=560, height=456, scheme=scheme, scale=1.5)
-                (FIGURES / f"screen_notebook_{scheme}.png").write_bytes(tab.screenshot())
+                write(f"screen_notebook_{scheme}.png", tab.screenshot())
                 for name, width in WIDTHS.items():
                     tab.show(REPORT, width=width, height=REPORT_HEIGHT, scheme=scheme)
-                    (FIGURES / f"screen_report_{name}_{scheme}.png").write_bytes(tab.screenshot())
+                    write(f"screen_report_{name}_{scheme}.png", tab.screenshot())
+
+
+def write(name: str, png: bytes) -> None:
+    """Write a picture with few colours, which is a third of the size."""
+    Image.open(io.BytesIO(png)).convert("RGB").quantize(64).save(FIGURES / name, optimize=True)
 
 
 if __name__ == "__main__":
