@@ -39,8 +39,9 @@ def main() -> None:
         notebook = pathlib.Path(directory) / "notebook.html"
         notebook.write_text(NOTEBOOK.format(output=posterior._repr_html_()))
         with chromium.browser(program, pathlib.Path(directory) / "profile") as tab:
+            tab.call("Emulation.setScrollbarsHidden", hidden=True)
             for scheme in ("light", "dark"):
-                tab.show(notebook, width=560, height=456, scheme=scheme, scale=1.5)
+                tab.show(notebook, width=560, height=492, scheme=scheme, scale=1.5)
                 write(f"screen_notebook_{scheme}.png", tab.screenshot())
                 for name, width in WIDTHS.items():
                     tab.show(REPORT, width=width, height=REPORT_HEIGHT, scheme=scheme)
