@@ -9,12 +9,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+MOST = 10**9
+"""Largest number of anything. XLA ends the whole process, or fails with errors of its own, for far more."""
+
 
 def positive_int(name: str, value: object) -> int:
     """Returns `value` if it is a positive whole number, otherwise raises."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value <= 0:
         raise ValueError(f"expected `{name}` to be a positive whole number, got {value!r}")
-    return int(value)
+    if (number := int(value)) > MOST:
+        raise ValueError(f"expected `{name}` to be at most {MOST:,}, got {number:,}: is it a typing error?")
+    return number
 
 
 def positive_float(name: str, value: object) -> float:

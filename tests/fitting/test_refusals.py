@@ -19,7 +19,8 @@ def fit(density=log_density, dim=2, **changes):
 
 
 @pytest.mark.parametrize(
-    ("num_steps", "message"), [(10**18, "at most 1,000,000,000 updates"), (10**9 + 1, "smaller `num_steps`")]
+    ("num_steps", "message"),
+    [(10**18, "at most 1,000,000,000, got"), (10**9 + 1, "at most 1,000,000,000, got")],
 )
 def test_more_updates_than_anyone_can_wait_for(num_steps, message):
     with pytest.raises(ValueError, match=message):
@@ -31,7 +32,8 @@ def test_more_updates_than_anyone_can_wait_for(num_steps, message):
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"dim": 2**40}, ValueError, "at most 10,000,000, got 1,099,511,627,776"),
+        ({"dim": 2**40}, ValueError, "at most 1,000,000,000, got 1,099,511,627,776"),
+        ({"dim": 2**25}, ValueError, "at most 10,000,000, got 33,554,432"),
         ({"dim": None, "init": {}}, ValueError, "at least one number, got none"),
         ({"dim": None, "init": {"a": np.zeros((0, 2))}}, ValueError, "at least one number, got none"),
         ({"dim": None, "init": np.zeros(2, int)}, TypeError, "float arrays only, got .'int32'.: discrete"),
@@ -42,6 +44,24 @@ def test_more_updates_than_anyone_can_wait_for(num_steps, message):
 def test_arguments_of_no_use(changes, error, message, unchecked):
     with pytest.raises(error, match=message):
         fit(**changes)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda number: uivi.Explicit(num_draws=number),
+        lambda number: uivi.UIVI(num_draws=number),
+        lambda number: uivi.ISIR(num_proposals=number),
+        lambda number: uivi.ExplicitGaussian.create(number),
+        lambda number: fit().sample(jax.random.key(1), number),
+        lambda number: fit().evaluate(jax.random.key(1), number),
+        lambda number: fit().evaluate(jax.random.key(1), 10, number),
+    ],
+)
+def test_more_than_any_memory_holds(make):
+    """XLA would end the process."""
+    with pytest.raises(ValueError, match="to be at most 1,000,000,000, got 1,000,000,000,000,000,000"):
+        make(10**18)
 
 
 @pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
@@ -90,6 +110,13 @@ def test_a_sampler_given_as_a_string(unchecked):
             make()
 
 
+def test_a_part_of_a_family_given_as_a_string(unchecked):
+    with pytest.raises(TypeError, match="expected `conditional` to be one of uivi.families.* got str 'normal'"):
+        uivi.SemiImplicit(uivi.families.StandardNormal(2), "normal")
+    with pytest.raises(ValueError, match="expected `dim` to be a positive whole number, got '2'"):
+        uivi.ExplicitGaussian.create("2")
+
+
 @pytest.mark.parametrize(
     "transform",
     [
@@ -111,12 +138,20 @@ def test_a_fit_inside_a_transformation(transform, is_used):
         transform(answer)
 
 
+def test_a_check_inside_a_transformation():
+    posterior = fit()
+    with pytest.raises(ValueError, match=r"expected posterior.check\(\) outside of jax.jit"):
+        jax.jit(lambda: posterior.check().lower.mean)()
+
+
 def test_nan_checks_of_jax_do_not_end_a_fit():
     """Draws of q may leave the support. The verdict finds them by itself."""
     density = lambda z: -0.5 * jnp.sum(z**2) + 0.01 * jnp.log(z[0] + 3)
     with jax.debug_nans(True), jax.debug_infs(True):
         posterior = fit(density, check=True)
         assert posterior.check().weights.finite < 1
+        with pytest.warns(UserWarning, match="k-hat"):
+            assert posterior.sample(jax.random.key(1), 300, reweight=True).shape == (300, 2)
         with pytest.raises(FloatingPointError):  # control: the user's own numbers are checked as before
             jax.block_until_ready(jnp.log(jnp.array(-1.0)))
 

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from uivi import _checks
 from uivi._types import Context, Draw, Key, Latent, Scalar
 from uivi.families.base import AbstractFamily
 from uivi.families.conditionals.location_scale import normal_log_prob, normal_sample
@@ -47,6 +48,7 @@ class ExplicitGaussian(AbstractExplicit):
     @classmethod
     def create(cls, dim: int, scale: float = 1.0) -> "ExplicitGaussian":
         """Creates a mean-field Gaussian at the origin."""
+        dim = _checks.positive_int("dim", dim)
         return cls(jnp.concatenate([jnp.zeros(dim), jnp.full((dim,), jnp.log(scale))]))
 
     @property

@@ -22,6 +22,13 @@ class SemiImplicit(AbstractFamily):
     conditional: AbstractConditional
 
     def __check_init__(self):
+        parts = ("mixing", self.mixing, AbstractMixing), ("conditional", self.conditional, AbstractConditional)
+        for name, value, kind in parts:
+            if not isinstance(value, kind):
+                raise TypeError(
+                    f"expected `{name}` to be one of uivi.families, such as StandardNormal(2) or Gaussian(...), "
+                    f"got {type(value).__name__} {str(value)[:80]!r}"
+                )
         noise_dim, mixing_dim = self.conditional.noise_dim, self.mixing.dim
         if noise_dim != mixing_dim:
             raise ValueError(

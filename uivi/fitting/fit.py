@@ -104,7 +104,7 @@ def fit(
         (5, 2)
     """
     began = time.monotonic()
-    check_outside()
+    check_outside("uivi.fit")
     key = _checks.key_or_seed(key, random_seed)
     if num_steps is not None:
         Rounds.of(num_steps)

@@ -25,6 +25,7 @@ from uivi.evaluation.look import NUM_MIXING, look
 from uivi.families.base import AbstractFamily
 from uivi.families.sampling import BATCH, sample_many
 from uivi.fitting import display, plots, tables
+from uivi.fitting.prechecks import check_outside
 from uivi.integrations.recognition import recognise
 from uivi.storage import archive, fields, posteriors
 from uivi.targets.base import AbstractTarget
@@ -126,13 +127,15 @@ class Posterior:
                 "expected a posterior with its log density and without context: pass the target of the fit to "
                 "uivi.load(path, target=...)"
             )
-        if self.estimator is not None and num_mixing is None:
-            fit = (self.family, self.target, self.estimator, self.est_state)
-            made = look(_checks.prng_key(key), *fit, num_draws=num_draws).evaluated
-            return bounds.Evaluated(*(column[:num_draws] for column in made))
-        num_mixing = NUM_MIXING if num_mixing is None else num_mixing
-        fitted = None if self.estimator is None else self.estimator.fitted_proposal(self.est_state)
-        return bounds.evaluate(_checks.prng_key(key), self.family, self.target, num_draws, num_mixing, fitted)
+        key, num_draws = _checks.prng_key(key), _checks.positive_int("num_draws", num_draws)
+        with without_nan_checks():
+            if self.estimator is not None and num_mixing is None:
+                fit = (self.family, self.target, self.estimator, self.est_state)
+                made = look(key, *fit, num_draws=num_draws).evaluated
+                return bounds.Evaluated(*(column[:num_draws] for column in made))
+            num_mixing = NUM_MIXING if num_mixing is None else _checks.positive_int("num_mixing", num_mixing)
+            fitted = None if self.estimator is None else self.estimator.fitted_proposal(self.est_state)
+            return bounds.evaluate(key, self.family, self.target, num_draws, num_mixing, fitted)
 
     def to_arviz(self, key: Key, num_draws: int = 1_000, **options: Any) -> Any:
         """Returns draws as ArviZ's DataTree (InferenceData before ArviZ 1).
@@ -175,6 +178,7 @@ class Posterior:
                 "uivi.evaluation.Likelihood()(key, posterior.family, posterior.target, images)"
             )
         if self._check_result is None:
+            check_outside("posterior.check()")
             if self.target is None or self.estimator is None:
                 raise ValueError(
                     "expected a check in the file, found none: call check() before save(), while the log "

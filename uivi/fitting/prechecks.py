@@ -25,11 +25,11 @@ NUM_FIRST_UPDATES = 2
 """Updates on which an optimiser is tried."""
 
 
-def check_outside() -> None:
+def check_outside(name: str) -> None:
     """Raises inside `jax.jit`, `vmap` or `grad`: a fit compiles its own programs, and decides between them."""
     if is_transformed():
         raise ValueError(
-            "expected uivi.fit outside of jax.jit, jax.vmap, jax.grad and other transformations, got a call "
+            f"expected {name} outside of jax.jit, jax.vmap, jax.grad and other transformations, got a call "
             "inside one: call it from plain Python, as in a loop over data sets"
         )
 
