@@ -196,6 +196,17 @@ def test_plots(fitted):
         fitted.plot(["w"])
 
 
+def test_an_amortised_posterior_says_what_to_do():
+    net = uivi.networks.MLP.create(jax.random.key(0), 1, 2, context_dim=3, width=4)
+    conditional = uivi.families.Gaussian(net, uivi.families.RawScale.create(2))
+    family = uivi.SemiImplicit(uivi.families.StandardNormal(1), conditional)
+    posterior = uivi.Posterior(family, jnp.zeros(1), uivi.Status.DONE, {}, 0.0)
+    for shown in (str(posterior), posterior._repr_html_()):
+        assert "unknown. An amortised posterior is judged on data" in " ".join(shown.split())
+    with pytest.raises(ValueError, match="plot draws for one data point"):
+        posterior.plot()
+
+
 def test_rounds_are_marked_in_the_history():
     history = {"step": [1, 2, 3], "round": [0, 0, 1], "elbo_lower": [None, -2.0, -1.0]}
     figure = plots.bound(history, dark=False)

@@ -50,7 +50,7 @@ def short(posterior: "Posterior") -> str:
 
 def text(posterior: "Posterior", found: Check | None, table: list[Variable]) -> str:
     """Returns verdict, advice, table and a footer, in at most `MOST_LINES` lines."""
-    head = [f"verdict: {_verdict(found)}"]
+    head = textwrap.wrap(f"verdict: {_verdict(posterior, found)}", WIDTH, subsequent_indent="  ")
     advice = [
         line
         for words in (found.advice if found else ())
@@ -101,15 +101,19 @@ def as_html(posterior: "Posterior", found: Check | None, table: list[Variable]) 
     colour = COLOURS[found.verdict] if found else UNKNOWN_COLOUR
     return (
         f'<div style="border-left:4px solid {colour};padding-left:12px">'
-        f"<p><strong>verdict: {esc(_verdict(found))}</strong></p>"
+        f"<p><strong>verdict: {esc(_verdict(posterior, found))}</strong></p>"
         + (f"<ul>{advice}</ul>" if advice else "")
         + (drawn if table else "")
         + f"<p><small>{'<br/>'.join(map(esc, _footer(posterior, found, table)))}</small></p></div>"
     )
 
 
-def _verdict(found: Check | None) -> str:
-    return WORDS[found.verdict] if found else "unknown, since this posterior has not been judged"
+def _verdict(posterior: "Posterior", found: Check | None) -> str:
+    if found:
+        return WORDS[found.verdict]
+    if posterior._is_amortised:
+        return "unknown. An amortised posterior is judged on data, by uivi.evaluation.Likelihood."
+    return "unknown, since this posterior has not been judged"
 
 
 def _columns(table: list[Variable]) -> tuple[str, ...]:

@@ -30,6 +30,11 @@ def pairs(table: list[Variable], names: Sequence[str] | None, most: int, *, dark
         most: largest number of entries.
         dark: whether to draw on a dark ground.
     """
+    if not table:
+        raise ValueError(
+            "expected a posterior without context: of an amortised one, plot draws for one data point, "
+            "posterior.sample(key, num_draws, context=x)"
+        )
     entries = _chosen(table, names)[:most]
     side = 2.2 * len(entries) + 0.6
     with _figure(dark=dark, size=(side, side)) as figure:
@@ -53,7 +58,10 @@ def bound(history: History, *, dark: bool) -> "Figure":
     """Draws the ELBO between its two sides over the updates, with a line at the end of each round."""
     names = ("step", BOUND, f"{BOUND}_stderr", "bracket", "round")
     if not any(value is not None for value in history.get(BOUND, [])):
-        raise ValueError("expected a history with a bound, found none: an amortised fit has no single ELBO")
+        raise ValueError(
+            "expected a history with a bound, found none: the fit ended before its first look, or it is "
+            "amortised and has no single ELBO"
+        )
     length = len(history["step"])
     columns = [history.get(name, [None] * length) for name in names]
     rows = [row for row in zip(*columns, strict=True) if row[1] is not None]

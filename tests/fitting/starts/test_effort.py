@@ -10,6 +10,7 @@ import pytest
 from uivi.fitting.problem import problem_of
 from uivi.fitting.starts import effort
 from uivi.fitting.starts.checked import checked_start
+from uivi.fitting.starts.search import NUM_FAR
 from uivi.targets.probe import Probe
 from uivi.targets.traced import traced
 
@@ -47,7 +48,7 @@ def test_a_cheap_density_has_the_full_search(getkey, evaluations):
         warnings.simplefilter("error")
         start = search(getkey())
     assert set(evaluations) == {effort.MANY_POINTS}
-    assert len(start.regions) == 4
+    assert len(start.regions) == 4 + NUM_FAR
 
 
 def test_an_expensive_density_has_a_short_search_and_a_warning(getkey, evaluations, monkeypatch):

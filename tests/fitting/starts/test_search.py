@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from uivi.fitting.starts.search import Start, find_start, recentred
+from uivi.fitting.starts.search import NUM_FAR, Start, explored, find_start, recentred
 from uivi.targets.probe import Probe
 
 COVARIANCE = np.array([[4.0, 1.9e-3], [1.9e-3, 1e-6]])
@@ -86,3 +86,23 @@ def test_without_a_maximum_the_fit_starts_somewhere_finite(density, getkey):
     start = find_start(getkey(), probe(density), points(2), full_up_to=10)
     assert np.all(np.isfinite(start.loc))
     assert np.all(np.isfinite(start.factor))
+
+
+def far_modes(z):
+    left, right = (jax.scipy.stats.norm.logpdf(z, m, 1.0).sum() for m in (-8.0, 8.0))
+    return jnp.logaddexp(left, right)
+
+
+def test_paths_from_far_off_meet_the_other_mode(getkey):
+    """A start that has settled in one of two modes does not move. The regions have both."""
+    start = Start(np.full(3, -8.0), np.eye(3))
+    found = explored(getkey(), probe(far_modes), start, np.full(3, -8.0))
+    places = {int(np.sign(region.mean[0])) for region in found.regions if region.log_mass > -3}
+    assert places == {-1, 1}
+    np.testing.assert_array_equal(found.loc, start.loc)
+
+
+def test_a_spent_probe_ends_the_exploration(getkey):
+    start = Start(np.zeros(2), np.eye(2))
+    assert explored(getkey(), Probe(two_modes, 64, 0.0), start, np.zeros(2)).regions == ()
+    assert len(explored(getkey(), probe(two_modes), start, np.zeros(2)).regions) <= NUM_FAR

@@ -11,8 +11,8 @@ from uivi.evaluation.findings import COARSE_NATS
 from uivi.evaluation.precision import step_of
 from uivi.fitting.prechecks import ADVICE, NUM_TRIES, check_gradients, check_numbers
 from uivi.fitting.problem import NUM_POINTS, Problem
-from uivi.fitting.starts.effort import MANY_POINTS, probe_of
-from uivi.fitting.starts.search import Start, find_start, recentred
+from uivi.fitting.starts.effort import MANY_POINTS, look_around, probe_of
+from uivi.fitting.starts.search import Start, explored, find_start, recentred
 from uivi.targets.base import AbstractSingleSiteTarget, AbstractTarget
 from uivi.targets.model import AbstractModelTarget
 from uivi.targets.probe import Probe, finite_points, generator
@@ -56,7 +56,7 @@ def checked_start(key: Key, problem: Problem, target: AbstractTarget) -> Start:
     values, gradients = check_numbers(target.log_density, probe, start.from_normal(noise), advice=advice)
     check_gradients(problem.target, gradients)
     _warn_if_coarse(values)
-    return start
+    return explored(jax.random.fold_in(key, 1), look_around(target), start, points[0])
 
 
 def _warn_if_coarse(values: np.ndarray) -> None:

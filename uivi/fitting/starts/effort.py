@@ -4,6 +4,7 @@ The cost is counted in the program of the log density. The clock has no say, so 
 machine.
 """
 
+import math
 import warnings
 
 from uivi.targets.base import AbstractGlobalTarget, AbstractSingleSiteTarget
@@ -19,6 +20,14 @@ a minute on two cores."""
 MOST_OPERATIONS, FEWEST_EVALUATIONS = 3 * 10**10, 200
 """Operations after which the search with an expensive density makes no more steps, and the least number of
 evaluations before that."""
+MOST_TO_EXPLORE = 2 * 10**9
+"""Operations for the paths that only look for other modes: a second or two on two cores."""
+
+
+def look_around(target: AbstractSingleSiteTarget) -> Probe:
+    """Returns the probe of the paths that look for other modes, spent at once if the density is expensive."""
+    cost = operations(target) if isinstance(target, AbstractGlobalTarget) else math.inf
+    return Probe(target.log_density, MANY_POINTS, MOST_TO_EXPLORE / cost if cost <= CHEAP else 0.0)
 
 
 def probe_of(target: AbstractSingleSiteTarget) -> Probe:

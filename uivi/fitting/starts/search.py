@@ -19,6 +19,13 @@ from uivi.targets.probe import Probe, generator
 NUM_ELBO, NUM_ELBO_PER_POINT = 192, 3
 """Draws that compare the candidates, and the most for each point of the probe."""
 NUM_RECENTRING = 5
+NUM_FAR, TOGETHER = 12, 4
+"""Number of paths from far-off points, and of those that climb side by side."""
+NEAR = 4.0
+"""Half width of the cube around the first point in which half of them begin, in units of z or, for larger
+coordinates, relative to them."""
+STRETCHES = (3.0, 30.0)
+"""How much wider than the start the other half is scattered: from the first to the second."""
 
 
 class Start(NamedTuple):
@@ -73,6 +80,29 @@ def find_start(key: Key, probe: Probe, points: Float[np.ndarray, "K D"], *, full
     rated = [start._replace(elbo=_elbo(probe, start, noise)) for start in candidates]
     best = max(rated, key=lambda start: start.elbo)
     return best._replace(regions=tuple(gaussian.region() for gaussian in gaussians))
+
+
+def explored(key: Key, probe: Probe, start: Start, point: Float[np.ndarray, "D"]) -> Start:
+    """Returns the start with the regions that paths from far-off points end in, besides its own.
+
+    Such paths are no better starts. But a mode that one of them meets and q misses is seen by the verdict.
+
+    Args:
+        key: random key.
+        probe: log density.
+        start: the start that was found.
+        point: the first starting point of the search.
+    """
+    rng, shape = generator(key), (NUM_FAR // 2, len(point))
+    near = point + NEAR * np.maximum(1.0, np.abs(point)) * rng.uniform(-1, 1, shape)
+    wide = start.from_normal(np.geomspace(*STRETCHES, shape[0])[:, None] * rng.standard_normal(shape))
+    regions = start.regions
+    for first in range(0, NUM_FAR, TOGETHER):
+        if probe.is_spent:
+            break
+        points = np.concatenate([near, wide])[first : first + TOGETHER]
+        regions += tuple(gaussian.region() for gaussian in best_gaussians(rng, probe, points))
+    return start._replace(regions=regions)
 
 
 def recentred(start: Start, probe: Probe) -> Start:
