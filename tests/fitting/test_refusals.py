@@ -111,7 +111,7 @@ def test_a_sampler_given_as_a_string(unchecked):
 
 
 def test_a_part_of_a_family_given_as_a_string(unchecked):
-    with pytest.raises(TypeError, match="expected `conditional` to be one of uivi.families.* got str 'normal'"):
+    with pytest.raises(TypeError, match="expected `conditional` from uivi.families.* got str 'normal'"):
         uivi.SemiImplicit(uivi.families.StandardNormal(2), "normal")
     with pytest.raises(ValueError, match="expected `dim` to be a positive whole number, got '2'"):
         uivi.ExplicitGaussian.create("2")

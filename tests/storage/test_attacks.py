@@ -139,7 +139,7 @@ VALUES = {
     "noise of a size that is text": ("family.*.mixing.*.dim", "1", "mixing.dim to be int, got str '1'"),
     "noise of a size that is true": ("family.*.mixing.*.dim", True, "mixing.dim to be int, got bool True"),
     "noise of no size": ("family.*.mixing.*.dim", 0, "positive"),
-    "noise of a huge size": ("family.*.mixing.*.dim", 10**12, "expected `eps` of shape"),
+    "noise of a huge size": ("family.*.mixing.*.dim", 10**12, "expected `dim` to be at most"),
     "noise of an endless size": ("family.*.mixing.*.dim", float("inf"), "mixing.dim to be finite"),
     "an array twice": (crafted.NET + ".*.skip", {"array": 0}, "an array of its own"),
     "an array that is not there": (crafted.NET + ".*.skip", {"array": 99}, "an array of its own"),

@@ -26,7 +26,7 @@ class SemiImplicit(AbstractFamily):
         for name, value, kind in parts:
             if not isinstance(value, kind):
                 raise TypeError(
-                    f"expected `{name}` to be of uivi.families, such as StandardNormal(2) or Gaussian(net), "
+                    f"expected `{name}` from uivi.families, such as StandardNormal(2) or Gaussian(net), "
                     f"got {type(value).__name__} {str(value)[:80]!r}"
                 )
         noise_dim, mixing_dim = self.conditional.noise_dim, self.mixing.dim
