@@ -139,6 +139,12 @@ def test_a_larger_z_may_be_further_from_the_posterior():
     assert with_verdict(dataclasses.replace(far, dim=100), {}).verdict is Verdict.CARE
 
 
+def test_steps_of_a_coarse_density_are_no_modes():
+    coarse = dataclasses.replace(GOOD, precision=Precision(0.25, 1e6), coverage=Coverage(16, 2, 12.0, 0.32))
+    (advice,) = with_verdict(coarse, {}).advice
+    assert "floating point" in advice
+
+
 def test_a_mode_that_q_covers_is_no_finding():
     assert with_verdict(dataclasses.replace(GOOD, coverage=Coverage(4, 2, 12.0, 0.0)), {}).advice == ()
 

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from uivi._types import Status
 from uivi.evaluation.check import Check, Verdict, k_hat
-from uivi.evaluation.coverage import Coverage
 from uivi.evaluation.history import History, recent_gain
 from uivi.evaluation.importance import RELIABLE_K, MomentGaps, Weights
 
@@ -72,7 +71,7 @@ def with_verdict(check: Check, history: History) -> Check:
         *_bracket(check),
         *_precision(check),
         *_weights(check),
-        *_coverage(check.coverage),
+        *_coverage(check),
         *_progress(history),
         *_skipped(check, history),
     ]
@@ -227,8 +226,12 @@ def _divergence(kl: float, dim: int) -> Iterator[Finding]:
         )
 
 
-def _coverage(coverage: Coverage | None) -> Iterator[Finding]:
+def _coverage(check: Check) -> Iterator[Finding]:
+    coverage = check.coverage
     if not (coverage and coverage.missed):
+        return
+    # Steps of log p would pass for modes.
+    if check.precision and check.precision.nats >= COARSE_NATS:
         return
     share = f"{100 * coverage.missed:.0f} % of the posterior"
     if coverage.num_regions > 1:
