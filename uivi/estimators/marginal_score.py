@@ -20,7 +20,7 @@ def score(family: SemiImplicit, z: Latent, reverse: ReverseDraws, context: Conte
     Returns:
         The estimated score, shape (D,).
     """
-    return family.conditional.mean_score(z, reverse.eps, jnp.exp(reverse.log_weights), context)
+    return family.conditional.mean_score(z, reverse.eps, reverse.weights, context)
 
 
 def scores(
