@@ -26,7 +26,7 @@ WIDE = Learned(width=16, learning_rate=1e-2, inflation=1.2)
 
 
 def errors(draws, pairs, conditional):
-    """Errors of the mean of ε in sds, by themselves, times z, and times the generating ε: all zero on average."""
+    """Errors of the mean of ε in sds, alone, times z, and times the generating ε: all zero on average."""
     mean, covariance = jax.vmap(conditional.reverse)(pairs.z)
     sd = jnp.sqrt(jax.vmap(jnp.diag)(covariance))
     error = (jnp.sum(draws.weights[..., None] * draws.eps, 1) - mean) / sd

@@ -1,7 +1,6 @@
 """The score ∇_z log q(z) from weighted reverse draws: the only place that forms it."""
 
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from uivi._types import Context, Latent, ReverseDraws

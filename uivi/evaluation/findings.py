@@ -141,8 +141,8 @@ def _mixing(check: Check) -> Iterator[Finding]:
     if mixing.steps > MOST_STEPS:
         yield Finding(
             Verdict.CARE,
-            f"coupled chains take {mixing.steps:.1f} steps to meet, so the gradient is noisy: proposals are too "
-            "narrow or too few; raise num_proposals, or inflation and prior_share of uivi.reverse.Learned",
+            f"coupled chains take {mixing.steps:.1f} steps to meet, so the gradient is noisy: proposals are "
+            "too narrow or too few; raise num_proposals, or inflation and prior_share of uivi.reverse.Learned",
         )
 
 
