@@ -57,8 +57,8 @@ class Coupled(AbstractReverseSampler):
             raise ValueError(f"expected `most_steps` of at least 2, got {self.most_steps}")
         if isinstance(self.proposal, Learned) and self.proposal.inflation < 1:
             raise ValueError(
-                f"expected proposals at least as wide as learned, got inflation={self.proposal.inflation}: narrow "
-                "proposals make coupled chains meet late; use an inflation from 1 to 1.5"
+                f"expected proposals at least as wide as learned, got inflation={self.proposal.inflation}: "
+                "narrow proposals make coupled chains meet late; use an inflation from 1 to 1.5"
             )
 
     def init(self, key: Key, family: SemiImplicit) -> PyTree:
