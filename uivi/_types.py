@@ -28,12 +28,12 @@ class ReverseDraws(NamedTuple):
 
     Attributes:
         eps: the draws.
-        log_weights: normalised, so that `logsumexp(log_weights) == 0`.
+        weights: their weights, which sum to one. Those of coupled chains may be negative.
         last: the ε at which the kernel ended; another kernel may continue from it.
     """
 
     eps: Float[Array, "*N M E"]
-    log_weights: Float[Array, "*N M"]
+    weights: Float[Array, "*N M"]
     last: Float[Array, "*N E"]
 
 
@@ -43,11 +43,13 @@ class ReverseInfo(NamedTuple):
     Attributes:
         acceptance: mean Metropolis acceptance probability.
         moved: mean share of i-SIR weight that left the start (1 - weight of the start).
+        steps: number of steps until coupled chains met.
         nonfinite: number of proposals with a non-finite energy (all were rejected).
     """
 
     acceptance: Float[Array, "*N"]
     moved: Float[Array, "*N"]
+    steps: Float[Array, "*N"]
     nonfinite: Float[Array, "*N"]
 
 
@@ -58,6 +60,7 @@ class Info(NamedTuple):
         log_joint: mean of log p(x, z) over the draws of the update. It lacks the entropy, so it is not an ELBO.
         acceptance: see `ReverseInfo`.
         moved: see `ReverseInfo`.
+        steps: see `ReverseInfo`.
         jump: squared distance of ε′ from ε, relative to two independent draws of q(ε).
         nonfinite: number of rejected non-finite proposals, plus draws with a non-finite log density.
     """
@@ -65,6 +68,7 @@ class Info(NamedTuple):
     log_joint: Scalar
     acceptance: Scalar
     moved: Scalar
+    steps: Scalar
     jump: Scalar
     nonfinite: Scalar
 

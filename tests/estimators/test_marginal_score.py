@@ -70,10 +70,10 @@ def test_weights_are_used_and_zero_weights_ignored(x64):
     conditional = oracle.conditional
     z = jnp.array([0.3, -0.4])
     eps = jnp.array([[0.1, 0.2], [-1.0, 0.5], [7.0, 7.0]])
-    log_weights = jnp.log(jnp.array([0.25, 0.75, 0.0]))
+    weights = jnp.array([0.25, 0.75, 0.0])
     each = (eps @ conditional.weight.T + conditional.bias[None] - z[None]) / conditional.scale[None] ** 2
     expected = 0.25 * each[0] + 0.75 * each[1]
-    value = score(oracle.family, z, ReverseDraws(eps, log_weights, eps[0]))
+    value = score(oracle.family, z, ReverseDraws(eps, weights, eps[0]))
     np.testing.assert_allclose(value, expected, rtol=1e-12)
 
 
@@ -85,7 +85,7 @@ def test_rejected_draws_cannot_spoil_the_score(getkey):
     z = jnp.array([0.5])
     energies = jax.vmap(family.reverse_log_density(z, eps[0]))(eps)
     assert energies[1] == -jnp.inf
-    log_weights = jax.nn.log_softmax(energies)
-    value = score(family, z, ReverseDraws(eps, log_weights, eps[0]))
-    alone = score(family, z, ReverseDraws(eps[:1], jnp.zeros(1), eps[0]))
+    weights = jax.nn.softmax(energies)
+    value = score(family, z, ReverseDraws(eps, weights, eps[0]))
+    alone = score(family, z, ReverseDraws(eps[:1], jnp.ones(1), eps[0]))
     np.testing.assert_allclose(value, alone, rtol=1e-5)

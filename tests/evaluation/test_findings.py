@@ -22,6 +22,7 @@ FOUND = {
     "dependent": (changed("mixing", dependence=0.5), "the reverse sampler stays near its start"),
     "not recovered": (changed("mixing", recovered=0.5), "uivi.ISIR with more proposals"),
     "unknown mixing": (changed("mixing", recovered=math.nan), "the reverse sampler stays near its start"),
+    "late": (changed("mixing", steps=7.0), "coupled chains take 7.0 steps to meet"),
     "wide": (changed("lower", mean=-1.7), r"the ELBO is only known to 0.50 nats"),
     "too wide": (changed("lower", mean=-3.2), r"the ELBO is only known to 2.00 nats"),
     "skipped": (dataclasses.replace(GOOD, skipped=50.0), "50 of 0 updates had a gradient that was not finite"),
@@ -56,7 +57,7 @@ FOUND = {
 }  # fmt: skip
 
 
-MILD = {"unsure", "heavy square", "dependent", "wide", "skipped", "far", "rough", "coarse"}
+MILD = {"late", "unsure", "heavy square", "dependent", "wide", "skipped", "far", "rough", "coarse"}
 
 
 def test_a_good_fit_gets_no_advice():

@@ -28,7 +28,11 @@ class Lazy(AbstractPerDrawSampler):
         fresh = family.conditional.sample_reverse(draw_key, draw.z)
         eps = jnp.where(jax.random.bernoulli(stay_key, self.stay), draw.eps, fresh)
         zero = jnp.zeros((), eps.dtype)
-        return ReverseDraws(eps[None], zero[None], eps), ReverseInfo(zero + 0.25, zero + 0.75, zero), ()
+        return (
+            ReverseDraws(eps[None], zero[None] + 1, eps),
+            ReverseInfo(zero + 0.25, zero + 0.75, zero + 3, zero),
+            (),
+        )
 
     def adapt(self, state, draws, contexts, memos):
         del draws, contexts, memos
@@ -86,4 +90,4 @@ def test_jump_is_that_of_the_reverse_conditional(getkey):
 
 def test_acceptance_and_moved_are_the_samplers_own(getkey):
     found = mixing(getkey(), Lazy(jnp.asarray(0.5)))
-    assert (found.acceptance, found.moved) == (0.25, 0.75)
+    assert (found.acceptance, found.moved, found.steps) == (0.25, 0.75, 3)

@@ -28,7 +28,7 @@ class _Faulty(AbstractPerDrawSampler):
         del context, state
         eps = self.move(key, family, draw)
         zero = jnp.zeros((), eps.dtype)
-        return ReverseDraws(eps[None], zero[None], eps), ReverseInfo(zero, zero, zero), ()
+        return ReverseDraws(eps[None], zero[None] + 1, eps), ReverseInfo(zero, zero, zero, zero), ()
 
     def adapt(self, state, draws, contexts, memos):
         del draws, contexts, memos
@@ -56,6 +56,14 @@ class Negated(_Faulty):
 
     def move(self, key, family, draw: Draw):
         return -family.conditional.sample_reverse(key, draw.z)
+
+
+class ExactMean(_Faulty):
+    """The mean of q(ε|z). The score is linear in it, so this is no fault: it gives the exact score of q."""
+
+    def move(self, key, family, draw: Draw):
+        del key
+        return family.conditional.reverse(draw.z)[0]
 
 
 class HalvesISIR(_Faulty):

@@ -16,6 +16,7 @@ from uivi.reverse import (
     AuthorsRule,
     BlackJAX,
     Compose,
+    Coupled,
     Exact,
     FixedStep,
     FromMixing,
@@ -108,6 +109,13 @@ SAMPLERS = {
     ),
     "compose": Row(
         lambda _: Compose(ISIR(3, 1, LEARNED), HMC(0, 2, 2, FixedStep(0.4)), ISIR(3, 1, FromMixing()))
+    ),
+    # Exactly unbiased in the weighted mean; where its leading chain ends is not a draw of q(ε|z).
+    "coupled-mixing": Row(lambda _: Coupled(12, FromMixing()), invariant=False),
+    "coupled-learned": Row(
+        lambda _: Coupled(12, Learned(width=16, learning_rate=1e-2, inflation=1.2)),
+        num_updates=200,
+        invariant=False,
     ),
     "importance-mixing": Row(lambda _: Importance(400, FromMixing()), invariant=False),
     "importance-learned": Row(lambda _: Importance(200, LEARNED), num_updates=200, invariant=False),

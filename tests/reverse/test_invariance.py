@@ -51,7 +51,7 @@ def reverse_moments(key, sampler, state, oracle, num=NUM_PAIRS):
         moments = lambda z, eps: whitened_moments(oracle.conditional, z, eps)
         last = jax.vmap(moments)(pairs.z, draws.last)
         each = jax.vmap(jax.vmap(moments, (None, 0)))(pairs.z, draws.eps)
-        return last, jnp.sum(jnp.exp(draws.log_weights)[..., None] * each, 1)
+        return last, jnp.sum(draws.weights[..., None] * each, 1)
 
     return jax.jit(run)(key)
 

@@ -17,7 +17,7 @@ from uivi.bench.flops import count_products
 from uivi.estimators import UIVI
 from uivi.families import SemiImplicit
 from uivi.reverse import HMC
-from uivi.reverse.base import AbstractPerDrawSampler, uniform_log_weights
+from uivi.reverse.base import AbstractPerDrawSampler, uniform_weights
 from uivi.reverse.proposals import FittedProposal, from_mixing
 from uivi.trainable import trained
 from uivi.training.update import FitState, Method, lowered_updates, one_update, run_updates, stack_states
@@ -66,10 +66,10 @@ class Stay(AbstractPerDrawSampler):
         """Returns the starting point with weight one."""
         del key, family, context
         unknown = jnp.full((), jnp.nan)
-        weights = uniform_log_weights(1, draw.eps.dtype)
+        weights = uniform_weights(1, draw.eps.dtype)
         return (
             ReverseDraws(draw.eps[None], weights, draw.eps),
-            ReverseInfo(unknown, unknown, jnp.zeros(())),
+            ReverseInfo(unknown, unknown, unknown, jnp.zeros(())),
             state,
         )
 

@@ -71,6 +71,7 @@ def make_info(log_joint: Float[Array, "N"], reverse: ReverseInfo, jump: Float[Ar
         log_joint=jnp.mean(log_joint),
         acceptance=jnp.mean(reverse.acceptance),
         moved=jnp.mean(reverse.moved),
+        steps=jnp.mean(reverse.steps),
         jump=jnp.mean(jump),
         nonfinite=jnp.sum(reverse.nonfinite) + bad,
     )
@@ -79,4 +80,4 @@ def make_info(log_joint: Float[Array, "N"], reverse: ReverseInfo, jump: Float[Ar
 def info_without_chain(log_joint: Float[Array, "N"]) -> Info:
     """Returns the info of a method without a reverse sampler."""
     unknown = jnp.full_like(log_joint, jnp.nan)
-    return make_info(log_joint, ReverseInfo(unknown, unknown, jnp.zeros_like(log_joint)), unknown)
+    return make_info(log_joint, ReverseInfo(unknown, unknown, unknown, jnp.zeros_like(log_joint)), unknown)

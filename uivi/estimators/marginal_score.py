@@ -1,7 +1,6 @@
 """The score ∇_z log q(z) from weighted reverse draws: the only place that forms it."""
 
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from uivi._types import Context, Latent, ReverseDraws
@@ -20,7 +19,7 @@ def score(family: SemiImplicit, z: Latent, reverse: ReverseDraws, context: Conte
     Returns:
         The estimated score, shape (D,).
     """
-    return family.conditional.mean_score(z, reverse.eps, jnp.exp(reverse.log_weights), context)
+    return family.conditional.mean_score(z, reverse.eps, reverse.weights, context)
 
 
 def scores(

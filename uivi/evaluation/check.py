@@ -126,6 +126,7 @@ def _mixing_lines(mixing: ReverseMixing | None) -> list[str]:
     rows = [
         ("acceptance", mixing.acceptance, "of Metropolis moves"),
         ("moved", mixing.moved, "share of i-SIR weight that leaves the start"),
+        ("steps", mixing.steps, "until coupled chains meet; 2 is best"),
         ("jump", mixing.jump, "1 = as far as independent draws of q(ε)"),
         ("dependence", mixing.dependence, "of ε′ on ε given z; 0 is best"),
         ("recovered", mixing.recovered, "share of the gradient of I(z;ε); 1 is best"),

@@ -14,6 +14,8 @@ from uivi.evaluation.importance import RELIABLE_K, MomentGaps, Weights
 
 GOOD_RECOVERED, FAIR_RECOVERED = 0.8, 0.5
 """Share of the gradient of I(z;ε) that a good reverse sampler recovers, and the least that is usable."""
+MOST_STEPS = 4.0
+"""Largest mean number of steps until coupled chains meet. It is little more than 2 where proposals are good."""
 GOOD_DEPENDENCE = 0.3
 """Largest dependence of a good reverse sampler on its start."""
 SMALL_NATS, LARGE_NATS = 0.1, 1.0
@@ -133,6 +135,13 @@ def _mixing(check: Check) -> Iterator[Finding]:
             Verdict.CARE if most > FAIR_RECOVERED else Verdict.BAD,
             "the reverse sampler stays near its start, so the entropy gradient is biased and q too narrow: "
             "use uivi.ISIR with more proposals or rounds, or compose it with uivi.HMC",
+        )
+    # Other samplers have no such number, and NaN is right for them.
+    if mixing.steps > MOST_STEPS:
+        yield Finding(
+            Verdict.CARE,
+            f"coupled chains take {mixing.steps:.1f} steps to meet, so the gradient is noisy: proposals are "
+            "too narrow or too few; raise num_proposals, or inflation and prior_share of uivi.reverse.Learned",
         )
 
 

@@ -140,13 +140,13 @@ def look_batch(
             # the others. The program is half as large as with draws of its own.
             used, info = jax.vmap(functools.partial(_first_of, sampler))(reverse_keys, eps, weights)
             taken = (jnp.arange(num_mixing + 1) > 0) & (jnp.arange(num_mixing + 1) <= sampler.total)
-            both = eps, used.log_weights, jnp.where(taken[None], -jnp.inf, weights)
+            both = eps, used.weights, jnp.where(taken[None], -jnp.inf, weights)
         else:
             used, info, _ = sampler.sample(reverse_keys, family, draws, None, state)
             both = jax.vmap(together)(used, eps, weights)
         parts = jax.vmap(lambda *each: compare(family, *each))(draws, *both)
         jumps = jax.vmap(lambda d, r: jump(family, d, r))(draws, used)
-        return sides, jnp.stack([info.acceptance, info.moved, jumps, *parts], 1)
+        return sides, jnp.stack([*info[:3], jumps, *parts], 1)
 
     keys = (jax.random.split(reverse_key, total), jax.random.split(mixing_key, total))
     pieces = jax.tree.map(lambda x: x.reshape(total // size, size, *x.shape[1:]), (*keys, draws))
@@ -173,8 +173,8 @@ def _first_of(sampler: ISIR, key: Key, eps: Array, weights: Array) -> tuple[Reve
     """Runs i-SIR on the first proposals. All others come along with weight zero."""
     size = sampler.total + 1
     used, info = sampler.weigh(key, eps[:size], weights[:size])
-    nothing = jnp.full((len(weights) - size,), -jnp.inf, weights.dtype)
-    return ReverseDraws(eps, jnp.concatenate([used.log_weights, nothing]), used.last), info
+    nothing = jnp.zeros((len(weights) - size,), weights.dtype)
+    return ReverseDraws(eps, jnp.concatenate([used.weights, nothing]), used.last), info
 
 
 def _divisor(number: int, most: int) -> int:

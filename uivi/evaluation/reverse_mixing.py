@@ -1,5 +1,6 @@
 """Measures how well the reverse sampler mixes: how far its draws get from the ε they start at."""
 
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -26,6 +27,7 @@ class ReverseMixing(NamedTuple):
         recovered: share of the gradient of I(z;ε) that the score recovers: 1 if it is unbiased, 0 if only the
             gradient of H(z|ε) is left.
         recovered_stderr: standard error of `recovered`.
+        steps: mean number of steps until coupled chains meet (NaN without them).
     """
 
     acceptance: float
@@ -34,20 +36,22 @@ class ReverseMixing(NamedTuple):
     dependence: float
     recovered: float
     recovered_stderr: float = 0.0
+    steps: float = math.nan
 
 
-def mixing_of(rows: Float[np.ndarray, "7 S"]) -> ReverseMixing:
+def mixing_of(rows: Float[np.ndarray, "8 S"]) -> ReverseMixing:
     """Returns the diagnostics from their parts at every draw z.
 
     Args:
-        rows: acceptance, moved, jump and the four numbers of `compare`.
+        rows: acceptance, moved, steps, jump and the four numbers of `compare`.
     """
-    acceptance, moved, jumped, there, here, projected, square = rows.astype(np.float64)
+    acceptance, moved, steps, jumped, there, here, projected, square = rows.astype(np.float64)
     # Ratios of totals, not means of ratios: a single z may have almost no spread of ε to divide by.
     with np.errstate(invalid="ignore", divide="ignore"):
         dependence, recovered = np.sum(there) / np.sum(here), np.sum(projected) / np.sum(square)
         stderr = np.linalg.norm(projected - recovered * square) / np.sum(square)  # the delta method
-    found = (np.mean(acceptance), np.mean(moved), np.mean(jumped), dependence, recovered, stderr)
+    means = (np.mean(acceptance), np.mean(moved), np.mean(jumped))
+    found = (*means, dependence, recovered, stderr, np.mean(steps))
     return ReverseMixing._make(map(float, found))
 
 
@@ -91,7 +95,7 @@ def _mixing(key: Key, sampler, state, family, num_draws: int, num_reference: int
     at_once = max(1, PAIRS_AT_ONCE // num_reference)
     parts = jax.lax.map(reference, (keys, draws, reverse.draws), batch_size=at_once)
     jumps = jax.vmap(lambda d, r: jump(family, d, r))(draws, reverse.draws)
-    return jnp.stack([reverse.info.acceptance, reverse.info.moved, jumps, *parts])
+    return jnp.stack([*reverse.info[:3], jumps, *parts])
 
 
 def compare(
@@ -106,17 +110,17 @@ def compare(
         family: the family.
         draw: z and the ε that made it.
         eps: the generating ε, followed by draws of the reference and of the sampler.
-        used: log weights that the sampler gives to them, normalised.
+        used: weights that the sampler gives to them, which sum to one.
         weights: log weights of the reference. The generating ε is an exact draw from q(ε|z): with it they
             cannot all be negligible.
     """
-    start = jnp.where(jnp.arange(len(weights)) == 0, jnp.zeros_like(weights), -jnp.inf)
-    every = jnp.stack([used, jax.nn.log_softmax(weights), start])
+    start = jnp.where(jnp.arange(len(weights)) == 0, jnp.ones_like(weights), 0.0)
+    every = jnp.stack([used, jnp.exp(jax.nn.log_softmax(weights)), start])
     # Mapped over the weights alone, so that the network is evaluated once for all three.
     score_used, score_exact, score_start = jax.vmap(
-        lambda log_weights: score(family, draw.z, ReverseDraws(eps, log_weights, draw.eps))
+        lambda weights: score(family, draw.z, ReverseDraws(eps, weights, draw.eps))
     )(every)
-    there, mean = jnp.exp(every[:2]) @ eps
+    there, mean = every[:2] @ eps
     here, gap = draw.eps - mean, score_exact - score_start
     return here @ (there - mean), here @ here, (score_used - score_start) @ gap, gap @ gap
 
@@ -124,10 +128,12 @@ def compare(
 def together(
     used: ReverseDraws, eps: Float[Array, "M E"], weights: Float[Array, "M"]
 ) -> tuple[Float[Array, "N E"], Float[Array, "N"], Float[Array, "N"]]:
-    """Returns the draws of a reference and of a sampler in one array, with the log weights of both on all."""
-    none = lambda like: jnp.full_like(like, -jnp.inf)
+    """Returns the draws of a reference and of a sampler in one array.
+
+    With them come the weights of the sampler and the log weights of the reference, on all of them.
+    """
     return (
         jnp.concatenate([eps, used.eps]),
-        jnp.concatenate([none(weights), used.log_weights]),
-        jnp.concatenate([weights, none(used.log_weights)]),
+        jnp.concatenate([jnp.zeros_like(weights), used.weights]),
+        jnp.concatenate([weights, jnp.full_like(used.weights, -jnp.inf)]),
     )

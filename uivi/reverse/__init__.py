@@ -4,6 +4,7 @@ from uivi._types import Draw, ReverseDraws, ReverseInfo
 from uivi.reverse.base import AbstractPerDrawSampler, AbstractReverseSampler, Reversed, jump, sample_reverse
 from uivi.reverse.blackjax import BlackJAX
 from uivi.reverse.compose import Compose
+from uivi.reverse.coupled import Coupled
 from uivi.reverse.exact import Exact
 from uivi.reverse.hmc import HMC
 from uivi.reverse.importance import Importance
@@ -22,6 +23,7 @@ __all__ = [
     "AuthorsRule",
     "BlackJAX",
     "Compose",
+    "Coupled",
     "Draw",
     "Exact",
     "FittedProposal",

@@ -94,7 +94,7 @@ def jump(family: SemiImplicit, draw: Draw, reverse: ReverseDraws) -> Scalar:
     """Returns the mean squared distance of ε′ from ε, relative to two independent draws of q(ε). 0 is stuck."""
     squares = jnp.sum((reverse.eps - draw.eps[None]) ** 2, -1)
     typical = 2 * family.mixing.variance() * family.noise_dim
-    return jnp.sum(jnp.exp(reverse.log_weights) * squares) / typical
+    return jnp.sum(reverse.weights * squares) / typical
 
 
 def rejected_nonfinite(family: SemiImplicit, eps: Array, energy: Scalar) -> Scalar:
@@ -106,6 +106,6 @@ def rejected_nonfinite(family: SemiImplicit, eps: Array, energy: Scalar) -> Scal
     return jnp.where(~jnp.isfinite(energy) & ~outside, 1.0, 0.0).astype(energy.dtype)
 
 
-def uniform_log_weights(num_draws: int, dtype) -> Float[Array, "M"]:
-    """Returns the normalised log weights of equally weighted draws."""
-    return jnp.full((num_draws,), -jnp.log(num_draws), dtype)
+def uniform_weights(num_draws: int, dtype) -> Float[Array, "M"]:
+    """Returns the weights of equally weighted draws."""
+    return jnp.full((num_draws,), 1 / num_draws, dtype)

@@ -12,7 +12,7 @@ from uivi import _checks
 from uivi._jax import ordinary_promotion
 from uivi._types import Draw, Key, ReverseDraws, ReverseInfo, Scalar
 from uivi.families.semi_implicit import SemiImplicit
-from uivi.reverse.base import AbstractPerDrawSampler, rejected_nonfinite, uniform_log_weights
+from uivi.reverse.base import AbstractPerDrawSampler, rejected_nonfinite, uniform_weights
 from uivi.reverse.proposals import FittedProposal, from_mixing
 from uivi.reverse.step_size import AbstractStepSize, AdaptBetween
 
@@ -70,8 +70,9 @@ class BlackJAX(AbstractPerDrawSampler):
             start = algorithm.init(draw.eps, keys[-1])
             end, (eps, rate, bad) = jax.lax.scan(transition, start, keys[:-1])
         acceptance = jnp.mean(jnp.where(jnp.isfinite(rate), rate, 0.0))
-        weights = uniform_log_weights(self.num_draws, eps.dtype)
-        info = ReverseInfo(acceptance, jnp.full_like(acceptance, jnp.nan), jnp.sum(bad))
+        weights = uniform_weights(self.num_draws, eps.dtype)
+        unknown = jnp.full_like(acceptance, jnp.nan)
+        info = ReverseInfo(acceptance, unknown, unknown, jnp.sum(bad))
         return ReverseDraws(eps[self.num_burnin :], weights, end.position), info, acceptance
 
     def adapt(self, state: Scalar, draws: Draw, contexts: Array | None, memos: Array) -> Scalar:

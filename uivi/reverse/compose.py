@@ -51,6 +51,7 @@ class Compose(AbstractReverseSampler):
         info = ReverseInfo(
             _mean_where_known(stacked.acceptance),
             _mean_where_known(stacked.moved),
+            _mean_where_known(stacked.steps),
             jnp.sum(stacked.nonfinite, 0),
         )
         assert reverse is not None

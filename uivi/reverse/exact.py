@@ -2,13 +2,14 @@
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array
 
 from uivi import _checks
 from uivi._types import Draw, Key, ReverseDraws, ReverseInfo
 from uivi.families.linear_gaussian import LinearGaussian
 from uivi.families.semi_implicit import SemiImplicit
-from uivi.reverse.base import AbstractPerDrawSampler, uniform_log_weights
+from uivi.reverse.base import AbstractPerDrawSampler, uniform_weights
 from uivi.reverse.proposals import FittedProposal, from_mixing
 
 
@@ -38,9 +39,9 @@ class Exact(AbstractPerDrawSampler):
         assert isinstance(family.conditional, LinearGaussian)
         keys = jax.random.split(key, self.num_draws)
         eps = jax.vmap(family.conditional.sample_reverse, (0, None))(keys, draw.z)
-        one, zero = eps.dtype.type(1), eps.dtype.type(0)
-        info = ReverseInfo(*(jax.numpy.asarray(x) for x in (one, one, zero)))
-        weights = uniform_log_weights(self.num_draws, eps.dtype)
+        one, unknown, zero = (jnp.asarray(x, eps.dtype) for x in (1, jnp.nan, 0))
+        info = ReverseInfo(one, one, unknown, zero)
+        weights = uniform_weights(self.num_draws, eps.dtype)
         return ReverseDraws(eps, weights, eps[-1]), info, ()
 
     def adapt(self, state: tuple, draws: Draw, contexts: Array | None, memos: tuple) -> tuple:

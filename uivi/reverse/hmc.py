@@ -17,7 +17,7 @@ from uivi.reverse.base import (
     AbstractReverseSampler,
     map_draws,
     rejected_nonfinite,
-    uniform_log_weights,
+    uniform_weights,
 )
 from uivi.reverse.proposals import FittedProposal, from_mixing
 from uivi.reverse.step_size import AbstractStepSize, AdaptBetween
@@ -101,9 +101,10 @@ class HMC(AbstractReverseSampler):
         unroll = total if self._is_unrolled() else 1
         start = (evaluate(draw.eps), state)
         (end, step_size), (eps, probability, bad) = jax.lax.scan(transition, start, xs, unroll=unroll)
-        weights = uniform_log_weights(self.num_draws, eps.dtype)
+        weights = uniform_weights(self.num_draws, eps.dtype)
         acceptance = jnp.mean(probability)
-        info = ReverseInfo(acceptance, jnp.full_like(acceptance, jnp.nan), jnp.sum(bad))
+        unknown = jnp.full_like(acceptance, jnp.nan)
+        info = ReverseInfo(acceptance, unknown, unknown, jnp.sum(bad))
         return ReverseDraws(eps[self.num_burnin :], weights, end.position), info, (step_size, acceptance)
 
     def _fused(
@@ -124,9 +125,10 @@ class HMC(AbstractReverseSampler):
         )
         step_size = moves.step[-1].astype(state.dtype)
         eps = jnp.swapaxes(moves.eps[self.num_burnin :], 0, 1)
-        weights = jnp.broadcast_to(uniform_log_weights(self.num_draws, eps.dtype), eps.shape[:2])
+        weights = jnp.broadcast_to(uniform_weights(self.num_draws, eps.dtype), eps.shape[:2])
         acceptance = jnp.mean(moves.probability, 0)
-        info = ReverseInfo(acceptance, jnp.full_like(acceptance, jnp.nan), jnp.sum(moves.bad, 0))
+        unknown = jnp.full_like(acceptance, jnp.nan)
+        info = ReverseInfo(acceptance, unknown, unknown, jnp.sum(moves.bad, 0))
         return ReverseDraws(eps, weights, eps[:, -1]), info, (step_size, acceptance)
 
     def _is_unrolled(self) -> bool:

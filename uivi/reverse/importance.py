@@ -41,11 +41,11 @@ class Importance(AbstractPerDrawSampler):
         bad = jnp.sum(jnp.isnan(raw) | (raw == jnp.inf)).astype(eps.dtype)
         # A finite floor: if every weight is zero, softmax of -inf would be NaN.
         raw = jnp.where(jnp.isfinite(raw), raw, -1e30)
-        log_weights = jax.nn.log_softmax(raw)
+        weights = jnp.exp(jax.nn.log_softmax(raw))
         last = eps[jax.random.categorical(pick_key, raw)]
         unknown = jnp.full_like(bad, jnp.nan)
-        info = ReverseInfo(unknown, unknown, bad)
-        return ReverseDraws(eps, log_weights, last), info, self.proposal.inputs(family, draw.z, context)
+        info = ReverseInfo(unknown, unknown, unknown, bad)
+        return ReverseDraws(eps, weights, last), info, self.proposal.inputs(family, draw.z, context)
 
     def adapt(self, state: PyTree, draws: Draw, contexts: Array | None, memos: PyTree) -> PyTree:
         """Lets the proposal learn from the pairs of this update."""

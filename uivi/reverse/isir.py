@@ -98,8 +98,9 @@ class ISIR(AbstractPerDrawSampler):
             is_start = numbers == 0
             log_weights = jax.nn.log_softmax(jnp.where(is_start, self.start_power * log_weights, log_weights))
         share = jnp.asarray(moved / self.num_rounds, eps.dtype)
-        info = ReverseInfo(jnp.full_like(share, jnp.nan), share, bad.astype(eps.dtype))
-        return ReverseDraws(eps, log_weights, eps[place]), info
+        unknown = jnp.full_like(share, jnp.nan)
+        info = ReverseInfo(unknown, share, unknown, bad.astype(eps.dtype))
+        return ReverseDraws(eps, jnp.exp(log_weights), eps[place]), info
 
     def adapt(self, state: PyTree, draws: Draw, contexts: Array | None, memos: PyTree) -> PyTree:
         """Lets the proposal learn from the pairs of this update."""

@@ -131,4 +131,4 @@ class AbstractNetConditional(AbstractConditional):
 def weighted_sum(weights: Float[Array, "M"], values: Float[Array, "M F"]) -> Float[Array, "F"]:
     """Returns Σ_m w_m v_m, ignoring draws of weight zero."""
     # Such a draw may have an infinite value, and 0 * inf would turn the sum into NaN.
-    return jnp.sum(jnp.where(weights[:, None] > 0, weights[:, None] * values, 0.0), 0)
+    return jnp.sum(jnp.where(weights[:, None] != 0, weights[:, None] * values, 0.0), 0)

@@ -1,0 +1,137 @@
+"""Coupled chains against the default's i-SIR at equal time, from the same starts.
+
+    python -m benchmarks.coupled [PROBLEMS] [--seeds 3] [--updates 6000] [--out rows.jsonl]
+    python -m benchmarks.coupled --table rows.jsonl
+
+i-SIR has 32 proposals and counts its start by the fifth power of its weight, as `uivi.fit` does. Coupled chains
+have 32, or 12 for as many evaluations. The seconds of the updates of i-SIR, compilation aside, are the budget of
+all. The toys are judged by KL(q‖p) from quadrature, the models by the ELBO from below and by their reference
+moments.
+"""
+
+import argparse
+import collections
+import json
+import pathlib
+from typing import Any
+
+import jax
+import numpy as np
+
+import uivi
+from benchmarks.modelling import errors
+from benchmarks.models import MODELS
+from uivi.evaluation import bracket, kl_quadrature
+from uivi.reverse import AbstractReverseSampler, Coupled, Learned
+
+TOYS = {
+    "banana": uivi.targets.Banana(),
+    "multimodal": uivi.targets.Multimodal(),
+    "X": uivi.targets.XShaped(),
+}
+HARDEST = ("schools_centred", "gp_poisson")
+PROBLEMS = (*TOYS, *HARDEST)
+PROPOSAL = Learned(prior_share=0.1, inflation=1.2)
+SAMPLERS: dict[str, AbstractReverseSampler] = {
+    "i-SIR, 32": uivi.ISIR(32, 1, PROPOSAL, start_power=5.0),
+    "coupled, 32": Coupled(32, PROPOSAL),
+    "coupled, 12": Coupled(12, PROPOSAL),
+}
+"""The first one sets the time of the others."""
+NUM_TIMED = 500
+"""Updates that tell how long one takes."""
+NUM_DRAWS = 20_000
+
+
+def fit(problem: str, sampler: AbstractReverseSampler, seed: int, num_steps: int) -> uivi.Posterior:
+    """Fits a problem with 64 draws of z an update, as `uivi.fit` does by default."""
+    settings: dict[str, Any] = {
+        "key": jax.random.key(seed),
+        "estimator": uivi.UIVI(num_draws=64, sampler=sampler),
+        "num_steps": num_steps,
+        "check": False,
+        "progress": False,
+    }
+    if problem in TOYS:
+        return uivi.fit(TOYS[problem], **settings)
+    model = MODELS[problem]
+    return uivi.fit(model.model, model_args=model.args, model_kwargs=model.kwargs, **settings)
+
+
+def measured(problem: str, posterior: uivi.Posterior, seed: int) -> dict[str, float]:
+    """Returns how good a fit is."""
+    key = jax.random.key(1_000 + seed)
+    if problem in TOYS:
+        return {"kl": kl_quadrature(posterior.family, TOYS[problem]).kl}
+    lower, _ = bracket(posterior.evaluate(key, NUM_DRAWS))
+    mean, sd, _ = errors(posterior.sample(key, NUM_DRAWS), MODELS[problem])
+    return {"elbo": lower.mean, "elbo_stderr": lower.stderr, "mean_error": mean, "sd_error": sd}
+
+
+def rows(problem: str, seed: int, num_steps: int):
+    """Yields the row of each sampler."""
+    budget = None
+    for name, sampler in SAMPLERS.items():
+        if budget is None:
+            number = num_steps
+        else:
+            timed = fit(problem, sampler, seed, NUM_TIMED).phases["updates"] / NUM_TIMED
+            number = round(budget / timed)
+        posterior = fit(problem, sampler, seed, number)
+        seconds = posterior.phases["updates"]
+        budget = seconds if budget is None else budget
+        steps = posterior.history["steps"][-1] if "steps" in posterior.history else None
+        yield {
+            "problem": problem,
+            "method": name,
+            "seed": seed,
+            "updates": number,
+            "seconds": seconds,
+            "ms": 1e3 * seconds / number,
+            "steps": steps,
+            **measured(problem, posterior, seed),
+        }
+
+
+def table(found: list[dict[str, Any]]) -> str:
+    """Formats medians over the seeds as Markdown."""
+    grouped = collections.defaultdict(list)
+    for row in found:
+        grouped[row["problem"], row["method"]].append(row)
+    columns = ("updates", "ms", "steps", "kl", "elbo", "mean_error", "sd_error")
+    lines = ["| problem | sampler | seeds | " + " | ".join(columns) + " |", f"|{(3 + len(columns)) * '---|'}"]
+    for (problem, method), group in grouped.items():
+        known = [[row[name] for row in group if row.get(name) is not None] for name in columns]
+        cells = [f"{np.median(values):.4g}" if values else "–" for values in known]
+        lines.append(f"| {problem} | {method} | {len(group)} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measures, or shows earlier measurements."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("problems", nargs="*", metavar="PROBLEMS", help=f"of {', '.join(PROBLEMS)}; default: all")
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
+    parser.add_argument("--updates", type=int, default=6_000, help="number of updates with i-SIR")
+    parser.add_argument("--out", type=pathlib.Path, help="file to append the rows to")
+    parser.add_argument("--table", type=pathlib.Path, help="show this file and measure nothing")
+    args = parser.parse_args()
+    if unknown := sorted(set(args.problems) - set(PROBLEMS)):
+        parser.error(f"unknown problems {', '.join(unknown)}: known: {', '.join(PROBLEMS)}")
+    if args.table:
+        print(table([json.loads(line) for line in args.table.read_text().splitlines()]))
+        return
+    found = []
+    for problem in args.problems or PROBLEMS:
+        for seed in range(args.seeds):
+            for row in rows(problem, seed, args.updates):
+                found.append(row)
+                print(row, flush=True)
+                if args.out:
+                    with args.out.open("a") as file:
+                        file.write(json.dumps(row) + "\n")
+    print(table(found))
+
+
+if __name__ == "__main__":
+    main()
