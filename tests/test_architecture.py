@@ -25,6 +25,7 @@ MAX_LINES = 400
 LAYERS = {
     "ground": ("_types", "_checks", "_jax", "_random", "_leapfrog", "trainable", "networks"),
     "problem and family": ("targets", "families"),
+    "prior": ("priors",),
     "devices and files": ("gpu", "storage", "datasets"),
     "method": ("reverse", "estimators"),
     "evaluation": ("evaluation",),

@@ -1,4 +1,4 @@
-"""Which arrays a fit trains: every inexact array of a tree, except those inside `NonTrainable`."""
+"""Which arrays a fit trains: every inexact array of a tree, except those inside `NonTrainable` or `Frozen`."""
 
 import equinox as eqx
 import jax
@@ -22,6 +22,30 @@ class NonTrainable(eqx.Module):
     def __call__(self) -> Shaped[Array, "..."]:
         """Returns the array, with its gradient stopped."""
         return jax.lax.stop_gradient(self.value)
+
+
+class Frozen(eqx.Module):
+    """A whole tree that no optimiser trains. Call it to get the tree.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from uivi.trainable import Frozen
+        >>> Frozen.create({"weight": jnp.arange(3)})()["weight"]
+        Array([0, 1, 2], dtype=int32)
+    """
+
+    wrapped: PyTree
+
+    @classmethod
+    def create(cls, tree: PyTree) -> "Frozen":
+        """Wraps every array of `tree`."""
+        return cls(jax.tree.map(lambda x: NonTrainable(x) if eqx.is_array(x) else x, tree))
+
+    def __call__(self) -> PyTree:
+        """Returns the tree, with its gradient stopped."""
+        is_wrapped = lambda node: isinstance(node, NonTrainable)
+        unwrap = lambda node: node() if is_wrapped(node) else node
+        return jax.tree.map(unwrap, self.wrapped, is_leaf=is_wrapped)
 
 
 def partition_trained(tree: PyTree) -> tuple[PyTree, PyTree]:
