@@ -72,9 +72,7 @@ class DoublyOracle(NamedTuple):
 def doubly_oracle(num_draws: int = 2) -> DoublyOracle:
     oracle = make_oracle()
     log_likelihood = lambda z: oracle.target.log_joint(z, ())
-    return DoublyOracle(
-        oracle.family, Bounded(Observed(log_likelihood, Implicit(linear_prior())), num_draws)
-    )
+    return DoublyOracle(oracle.family, Bounded(Observed(log_likelihood, Implicit(linear_prior())), num_draws))
 
 
 def negative_doubly_elbo(conditionals):

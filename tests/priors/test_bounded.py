@@ -10,7 +10,15 @@ from tests.helpers import assert_mean, assert_not_mean
 from tests.priors.table import doubly_oracle, gaussian_mixture, linear_prior, rows, vamp
 from uivi.estimators import SIVI, UIVI, Explicit, PriorScore
 from uivi.estimators.base import RepeatedSites
-from uivi.families import MLP, ExplicitGaussian, Gaussian, LinearGaussian, LogScale, SemiImplicit, StandardNormal
+from uivi.families import (
+    MLP,
+    ExplicitGaussian,
+    Gaussian,
+    LinearGaussian,
+    LogScale,
+    SemiImplicit,
+    StandardNormal,
+)
 from uivi.priors import Bounded, FixedImplicit, Implicit, Normal
 from uivi.reverse import Importance, Learned
 from uivi.targets import BernoulliVAE, Observed, Rows, log_density_at

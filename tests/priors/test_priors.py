@@ -54,7 +54,7 @@ def test_a_prior_of_rows_is_the_mixture_of_their_gaussians(x64, getkey):
     """Its draws follow the density of `VampPrior`, which is also the mean of p(z|ζ) over all rows."""
     known, implicit = vamp(), Implicit(rows())
     assert_belong_together(implicit, known.log_prob, getkey())
-    zeta = (jnp.arange(known.num_rows) + 0.5)[:, None] / known.num_rows
+    zeta = (jnp.arange(float(known.num_rows)) + 0.5)[:, None] / known.num_rows
     z = jnp.array([0.3, -0.8])
     each = jax.vmap(lambda e: implicit.distribution().conditional.log_prob(z, e))(zeta)
     found = jax.nn.logsumexp(each) - jnp.log(known.num_rows)

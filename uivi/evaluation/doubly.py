@@ -25,7 +25,6 @@ from uivi.families.semi_implicit import SemiImplicit
 from uivi.priors.bounded import Bounded
 from uivi.priors.implicit import AbstractImplicit
 from uivi.reverse.proposals import AbstractProposal, FittedProposal, from_mixing
-from uivi.targets.base import AbstractTarget
 from uivi.targets.priors import AbstractPrior, AbstractPriorTarget, need_density
 
 
@@ -52,11 +51,20 @@ class DoublyEvaluated(NamedTuple):
         upper = self.log_likelihood + self.log_prior_high - self.log_q_low
         return _averaged("lower", lower), _averaged("upper", upper)
 
+    @property
+    def unsure(self) -> float:
+        """Share of the draws at which the two estimates of log p(z) differ by more than a nat.
+
+        If no proposal finds p(ζ|z), h_k is tiny and the upper side enormous, at a few z or at one that was not
+        among the draws. Unless this share is zero, the standard error of the upper side means little.
+        """
+        return float(np.mean(~(self.log_prior_high - self.log_prior_low <= 1.0)))
+
     def log_marginal(self) -> BoundValue:
         """Returns the mean of log p(x) over the sites from below, by importance sampling from q.
 
-        With p(z) too low and q(z) too high the mean weight is still unbiased for p(x): the mean of w is unbiased
-        for p(z), and the inverse of the mean with the generating ε for 1/q(z). Its log is too low (Jensen).
+        The mean weight is unbiased for p(x), because the mean of w is unbiased for p(z), and the inverse of the
+        mean with the generating ε for 1/q(z). Its log is too low (Jensen).
         """
         weights = self.log_likelihood + self.log_prior_low - self.log_q_high
         made = jax.vmap(log_mean_weight)(jnp.asarray(weights))
@@ -96,19 +104,19 @@ def evaluate_doubly(
         _checks.positive_int(name, value)
     if num_draws < 2 or num_prior < 2:
         raise ValueError(
-            f"expected `num_draws` and `num_prior` of at least 2, got {num_draws} and {num_prior}: one draw has "
-            "no standard error, and one ζ gives no upper side"
+            f"expected `num_draws` and `num_prior` of at least 2, got {num_draws} and {num_prior}: one draw "
+            "has no standard error, and one ζ gives no upper side"
         )
     model = target.target if isinstance(target, Bounded) else target
     if not isinstance(model, AbstractPriorTarget):
         raise TypeError(
-            f"expected a target with a prior, got {type(model).__name__}: use uivi.evaluation.evaluate, or make "
-            "the target a subclass of uivi.targets.AbstractPriorTarget"
+            f"expected a target with a prior, got {type(model).__name__}: use uivi.evaluation.evaluate, or "
+            "make the target a subclass of uivi.targets.AbstractPriorTarget"
         )
     if family.dim != model.dim:
         raise ValueError(
-            f"expected a family on {model.dim} dimensions (the target's), got one on {family.dim}: evaluate the "
-            "two parts of one fit"
+            f"expected a family on {model.dim} dimensions (the target's), got one on {family.dim}: evaluate "
+            "the two parts of one fit"
         )
     if not isinstance(family, SemiImplicit):
         need_known(family)

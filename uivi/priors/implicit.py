@@ -57,8 +57,8 @@ class FixedImplicit(AbstractImplicit):
 def _check_family(family: SemiImplicit) -> None:
     if not isinstance(family, SemiImplicit):
         raise TypeError(
-            f"expected a uivi.SemiImplicit for an implicit prior, got {type(family).__name__}: give it a mixing "
-            "distribution and a conditional, or use uivi.priors.VampPrior for a prior with a density"
+            f"expected a uivi.SemiImplicit for an implicit prior, got {type(family).__name__}: give it a "
+            "mixing distribution and a conditional, or use uivi.priors.VampPrior for a prior with a density"
         )
     if family.context_dim:
         raise ValueError(

@@ -10,6 +10,7 @@ from uivi.families.conditionals.location_scale import normal_log_prob, normal_sa
 from uivi.families.explicit import AbstractExplicit
 from uivi.priors.rows import AbstractOfRows
 from uivi.targets.priors import AbstractKnownPrior
+from uivi.trainable import NonTrainable
 
 
 class GaussianMixture(AbstractKnownPrior):
@@ -59,10 +60,8 @@ class VampPrior(AbstractOfRows, AbstractKnownPrior):
         rows: the pseudo-inputs u_k, trained; or rows of data, in a `NonTrainable`.
     """
 
-    @property
-    def dim(self) -> int:
-        """Size of the latent vector z, D."""
-        return self.encoder.dim
+    encoder: AbstractExplicit
+    rows: Float[Array, "K C"] | NonTrainable
 
     def sample(self, key: Key) -> Draw:
         """Picks a row, then draws from its Gaussian. ζ is empty."""

@@ -18,8 +18,8 @@ class AbstractOfRows(eqx.Module):
         rows: trained rows of shape (K, C), or rows of data in a `NonTrainable`.
     """
 
-    encoder: AbstractExplicit
-    rows: Float[Array, "K C"] | NonTrainable
+    encoder: eqx.AbstractVar[AbstractExplicit]
+    rows: eqx.AbstractVar[Float[Array, "K C"] | NonTrainable]
 
     def __check_init__(self):
         shape, size = self._stored().shape, self.encoder.context_dim
@@ -33,6 +33,11 @@ class AbstractOfRows(eqx.Module):
                 f"expected at least one row, of shape (K, {size}), got {shape}: the encoder takes contexts of "
                 f"size {size}"
             )
+
+    @property
+    def dim(self) -> int:
+        """Size of the latent vector z, D."""
+        return self.encoder.dim
 
     @property
     def num_rows(self) -> int:
@@ -56,12 +61,14 @@ class RowConditional(AbstractOfRows, AbstractSimpleConditional):
 
     With rows of data this is the aggregated posterior of an encoder as prior (Molchanov et al. 2019): its
     density takes all rows, a draw takes one. `VampPrior` is the same prior with the density computed.
+
+    Attributes:
+        encoder: a Gaussian with a network of its context, trained with the prior.
+        rows: rows of data, in a `NonTrainable`; or pseudo-inputs, trained.
     """
 
-    @property
-    def dim(self) -> int:
-        """Size of the latent vector z, D."""
-        return self.encoder.dim
+    encoder: AbstractExplicit
+    rows: Float[Array, "K C"] | NonTrainable
 
     @property
     def noise_dim(self) -> int:

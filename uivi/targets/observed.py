@@ -30,8 +30,8 @@ class Observed(AbstractGlobalTarget, AbstractPriorTarget):
             value = jax.eval_shape(self.function, z)
         except (TypeError, ValueError, IndexError) as error:
             raise ValueError(
-                f"expected a log likelihood of a vector of size {self.dim} (the prior's), but it failed on one: "
-                f"change the prior, or the function\n{type(error).__name__}: {error}"
+                f"expected a log likelihood of a vector of size {self.dim} (the prior's), but it failed on "
+                f"one: change the prior, or the function\n{type(error).__name__}: {error}"
             ) from error
         _checks.shape("the log likelihood", value, (), "sum over the terms")
 
