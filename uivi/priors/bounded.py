@@ -76,11 +76,12 @@ class Bounded(AbstractTarget):
 
     def context(self, site: NoisySite) -> Context:
         """Returns the context of the model."""
-        return self.target.context(site.site)
+        return self.target.context(_need_noisy(site).site)
 
     def log_joint(self, z: Latent, site: NoisySite) -> Scalar:
         """Returns log p(x|z) + `log_prior`: at most log p(x, z) in expectation."""
-        return self.target.log_likelihood(z, site.site) + self.log_prior(site.key, z)
+        site, key = _need_noisy(site)
+        return self.target.log_likelihood(z, site) + self.log_prior(key, z)
 
     def log_prior(self, key: Key, z: Latent) -> Scalar:
         """Returns log (1/K) Σ_k p(z|ζ_k) with ζ_k ~ p(ζ): at most log p(z) in expectation (Jensen)."""
@@ -88,3 +89,13 @@ class Bounded(AbstractTarget):
         zeta = jax.vmap(prior.mixing.from_normal)(normal(key, (self.num_draws, prior.noise_dim), z.dtype))
         log_prob = jax.vmap(prior.conditional.log_prob_of(z))(zeta)
         return jax.nn.logsumexp(log_prob) - jnp.log(self.num_draws)
+
+
+def _need_noisy(site: PyTree) -> NoisySite:
+    """Returns the site if it has a random key, otherwise raises."""
+    if isinstance(site, NoisySite):
+        return site
+    raise TypeError(
+        f"expected a site with a random key, as `sites` of Bounded gives, got {type(site).__name__}: evaluate "
+        "a fit with an implicit prior by uivi.evaluation.evaluate_doubly"
+    )
