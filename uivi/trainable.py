@@ -1,5 +1,7 @@
 """Which arrays a fit trains: every inexact array of a tree, except those inside `NonTrainable` or `Frozen`."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 from jaxtyping import Array, PyTree, Shaped
@@ -34,18 +36,19 @@ class Frozen(eqx.Module):
         Array([0, 1, 2], dtype=int32)
     """
 
-    wrapped: PyTree
+    leaves: tuple[Any, ...]
+    structure: Any = eqx.field(static=True)
 
     @classmethod
     def create(cls, tree: PyTree) -> "Frozen":
         """Wraps every array of `tree`."""
-        return cls(jax.tree.map(lambda x: NonTrainable(x) if eqx.is_array(x) else x, tree))
+        leaves, structure = jax.tree.flatten(tree)
+        return cls(tuple(NonTrainable(x) if eqx.is_array(x) else x for x in leaves), structure)
 
     def __call__(self) -> PyTree:
         """Returns the tree, with its gradient stopped."""
-        is_wrapped = lambda node: isinstance(node, NonTrainable)
-        unwrap = lambda node: node() if is_wrapped(node) else node
-        return jax.tree.map(unwrap, self.wrapped, is_leaf=is_wrapped)
+        leaves = [x() if isinstance(x, NonTrainable) else x for x in self.leaves]
+        return jax.tree.unflatten(self.structure, leaves)
 
 
 def partition_trained(tree: PyTree) -> tuple[PyTree, PyTree]:
