@@ -143,10 +143,10 @@ def test_known_densities_are_exact(x64, getkey):
     family = ExplicitGaussian(jnp.array([0.2, -0.4, -0.3, 0.1]))
     likelihood = lambda z: -0.5 * jnp.sum((z - 0.5) ** 2)
     known = Observed(likelihood, vamp())
-    made = evaluate_doubly(getkey(), family, known, num_draws=NUM_DRAWS)
+    made = evaluate_doubly(getkey(), family, known, num_draws=4_000)
     assert made.elbo()[0].mean == made.elbo()[1].mean
     implicit = Observed(likelihood, Implicit(rows()))
-    same = evaluate_doubly(getkey(), family, implicit, num_draws=NUM_DRAWS, num_prior=400)
+    same = evaluate_doubly(getkey(), family, implicit, num_draws=4_000, num_prior=400)
     lower, upper = same.elbo()
     exact = made.elbo()[0]
     error = lambda bound: np.hypot(bound.stderr, exact.stderr)
@@ -237,7 +237,7 @@ def ratio_bound(key, q, p, sizes, own=False):
 
     def one(key, family, keep):
         draw_key, q_key, p_key = jax.random.split(key, 3)
-        draws = jax.vmap(family.sample)(jax.random.split(draw_key, 40_000))
+        draws = jax.vmap(family.sample)(jax.random.split(draw_key, 20_000))
         return averages(q_key, q, draws, sizes[0], keep) - averages(p_key, p, draws, sizes[1], False)
 
     above, below = (
