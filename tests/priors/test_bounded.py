@@ -10,6 +10,7 @@ from tests.helpers import assert_mean, assert_not_mean
 from tests.priors.table import doubly_oracle, gaussian_mixture, linear_prior, rows, vamp
 from uivi.estimators import SIVI, UIVI, Explicit, PriorScore
 from uivi.estimators.base import RepeatedSites
+from uivi.evaluation import Likelihood, evaluate_doubly
 from uivi.families import (
     MLP,
     ExplicitGaussian,
@@ -144,6 +145,18 @@ def test_uivi_fit_takes_a_bounded_model(name):
     )
     assert fitted.status is uivi.Status.DONE
     assert isinstance(fitted.target, Bounded)
+
+
+def test_a_bounded_vae_is_evaluated_at_images_and_not_by_the_likelihood_of_known_priors(getkey):
+    target, images = Bounded(make_vae(Implicit(latent_prior())), 4), jnp.asarray(IMAGES[:4], jnp.float32)
+    budget = {"num_draws": 50, "num_mixing": 30, "num_prior": 300}
+    made = evaluate_doubly(getkey(), encoder(), target, images, **budget)
+    lower, upper = made.elbo()
+    assert made.log_likelihood.shape == (4, 50)
+    assert lower.mean < upper.mean < 0
+    assert lower.mean < made.log_marginal().mean
+    with pytest.raises(TypeError, match="a site with a random key, .* uivi.evaluation.evaluate_doubly"):
+        Likelihood(10, 10)(getkey(), encoder(), target, images)
 
 
 def test_a_posterior_with_a_known_prior_is_an_ordinary_target():
