@@ -147,7 +147,7 @@ def test_uivi_fit_takes_a_bounded_model(name):
     assert isinstance(fitted.target, Bounded)
 
 
-def test_a_bounded_vae_is_evaluated_at_images_and_not_by_the_likelihood_of_known_priors(getkey):
+def test_a_bounded_vae_is_evaluated_at_images_and_not_by_the_likelihood_of_known_priors(getkey, unchecked):
     target, images = Bounded(make_vae(Implicit(latent_prior())), 4), jnp.asarray(IMAGES[:4], jnp.float32)
     budget = {"num_draws": 50, "num_mixing": 30, "num_prior": 300}
     made = evaluate_doubly(getkey(), encoder(), target, images, **budget)
