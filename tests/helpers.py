@@ -144,15 +144,19 @@ def trained_state(key, sampler, family: SemiImplicit, num_updates: int, contexts
     return run(state) if num_updates else state
 
 
-def gradient_samples(key, estimator, params, num: int, *, state=None, step: int = 0):
-    """`num` independent gradient estimates of the family's parameters, flat: shape (num, P)."""
+def gradient_samples(key, estimator, params, num: int, *, state=None, step: int = 0, pick=lambda g: g[0]):
+    """`num` independent gradient estimates of the family's parameters, flat: shape (num, P).
+
+    `pick` takes other parameters from the gradient of (family, target).
+    """
     family, target = params
     init_key, run_key = jax.random.split(key)
     state = estimator.init(init_key, family, target) if state is None else state
-    sites = target.sites(run_key, jnp.asarray(step))
 
     def one(key):
-        return flat(estimator.estimate(key, params, sites, jnp.asarray(step), state).grads[0])
+        # Sites may hold random keys: every estimate has its own.
+        sites = target.sites(jax.random.fold_in(key, 1), jnp.asarray(step))
+        return flat(pick(estimator.estimate(key, params, sites, jnp.asarray(step), state).grads))
 
     return jax.jit(jax.vmap(one))(jax.random.split(run_key, num))
 

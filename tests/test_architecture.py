@@ -13,6 +13,7 @@ import pytest
 import uivi
 from tests.estimators.table import ESTIMATORS
 from tests.families.table import CONDITIONALS, FAMILIES, MIXINGS, SCALES
+from tests.priors.table import PRIORS
 from tests.reverse.table import SAMPLERS
 from tests.targets.test_targets import TARGETS
 
@@ -25,6 +26,7 @@ MAX_LINES = 400
 LAYERS = {
     "ground": ("_types", "_checks", "_jax", "_random", "_leapfrog", "trainable", "networks"),
     "problem and family": ("targets", "families"),
+    "prior": ("priors",),
     "devices and files": ("gpu", "storage", "datasets"),
     "method": ("reverse", "estimators"),
     "evaluation": ("evaluation",),
@@ -218,21 +220,23 @@ def tabled_types() -> set[type]:
     made += [row.make(key, 2, 0) for row in CONDITIONALS.values()]
     made += [make(2) for make, _ in MIXINGS.values()] + [make.create(2) for make in SCALES.values()]
     made += [make() for make in FAMILIES.values()] + [make() for make in TARGETS.values()]
+    made += [make() for make in PRIORS.values()] + [row.target() for row in ESTIMATORS.values()]
     return types_in(made)
 
 
 ROLES = {
     uivi.families: ["AbstractConditional", "AbstractMixing", "AbstractScale", "AbstractFamily"],
     uivi.reverse: ["AbstractReverseSampler", "AbstractProposal", "AbstractStepSize"],
+    uivi.priors: ["AbstractPrior", "AbstractTarget"],
     uivi.estimators: ["AbstractEstimator"],
-    uivi.targets: ["AbstractTarget"],
+    uivi.targets: ["AbstractTarget", "AbstractPrior"],
 }
 
 
 @pytest.mark.parametrize("package", ROLES, ids=lambda package: package.__name__)
 def test_every_exported_class_of_a_role_has_a_row(package):
     """Adding one takes a file, an export and a row in the role's table."""
-    roles = tuple(getattr(package, name) for name in ROLES[package])
+    roles = tuple(getattr(package, name, None) or getattr(uivi.targets, name) for name in ROLES[package])
     exported = [getattr(package, name) for name in package.__all__]
     concrete = {x for x in exported if inspect.isclass(x) and issubclass(x, roles)}
     concrete = {x for x in concrete if not x.__name__.startswith("Abstract")}

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from uivi.trainable import NonTrainable, partition_trained, trained
+from uivi.trainable import Frozen, NonTrainable, partition_trained, trained
 
 
 class Holder(eqx.Module):
@@ -45,3 +45,20 @@ def test_no_gradient_reaches_a_wrapped_array():
     gradient = eqx.filter_grad(loss)(make())
     assert not np.any(gradient.constant.value)
     assert np.all(gradient.weight == 2)
+
+
+def test_a_frozen_tree_comes_back_whole_and_is_not_trained():
+    """What was wrapped in it stays so; random keys and functions are no obstacle."""
+    tree = {"holder": make(), "key": jax.random.key(0), "function": jnp.sin}
+    frozen = Frozen.create(tree)
+    assert not jax.tree.leaves(trained(frozen))
+    assert eqx.tree_equal(frozen(), tree)
+    again = jax.tree.unflatten(jax.tree.structure(frozen), jax.tree.leaves(frozen))
+    assert eqx.tree_equal(again(), tree)
+
+
+def test_no_gradient_reaches_a_frozen_tree():
+    loss = lambda frozen, x: jnp.sum(x * frozen()["weight"] ** 2)
+    tree = Frozen.create({"weight": jnp.arange(3.0)})
+    assert not np.any(eqx.filter_grad(loss)(tree, 2.0).leaves[0].value)
+    assert jax.grad(loss, 1)(tree, 2.0) == 5

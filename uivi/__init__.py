@@ -3,7 +3,18 @@
 What a user types is here; everything else is found by its role: `uivi.families.Gamma`, `uivi.reverse.Learned`.
 """
 
-from uivi import datasets, estimators, evaluation, families, integrations, presets, reverse, targets, training
+from uivi import (
+    datasets,
+    estimators,
+    evaluation,
+    families,
+    integrations,
+    presets,
+    priors,
+    reverse,
+    targets,
+    training,
+)
 from uivi._types import Status
 from uivi.estimators import SIVI, UIVI, Explicit, StickingTheLanding
 from uivi.evaluation import Verdict
@@ -40,6 +51,7 @@ __all__ = [
     "integrations",
     "load",
     "presets",
+    "priors",
     "reverse",
     "targets",
     "training",

@@ -1,4 +1,6 @@
-"""Which arrays a fit trains: every inexact array of a tree, except those inside `NonTrainable`."""
+"""Which arrays a fit trains: every inexact array of a tree, except those inside `NonTrainable` or `Frozen`."""
+
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -22,6 +24,31 @@ class NonTrainable(eqx.Module):
     def __call__(self) -> Shaped[Array, "..."]:
         """Returns the array, with its gradient stopped."""
         return jax.lax.stop_gradient(self.value)
+
+
+class Frozen(eqx.Module):
+    """A whole tree that no optimiser trains. Call it to get the tree.
+
+    Examples:
+        >>> import jax.numpy as jnp
+        >>> from uivi.trainable import Frozen
+        >>> Frozen.create({"weight": jnp.arange(3)})()["weight"]
+        Array([0, 1, 2], dtype=int32)
+    """
+
+    leaves: tuple[Any, ...]
+    structure: Any = eqx.field(static=True)
+
+    @classmethod
+    def create(cls, tree: PyTree) -> "Frozen":
+        """Wraps every array of `tree`."""
+        leaves, structure = jax.tree.flatten(tree)
+        return cls(tuple(NonTrainable(x) if eqx.is_array(x) else x for x in leaves), structure)
+
+    def __call__(self) -> PyTree:
+        """Returns the tree, with its gradient stopped."""
+        leaves = [x() if isinstance(x, NonTrainable) else x for x in self.leaves]
+        return jax.tree.unflatten(self.structure, leaves)
 
 
 def partition_trained(tree: PyTree) -> tuple[PyTree, PyTree]:

@@ -45,8 +45,9 @@ def exact(family):
     return exact_gradient(negative_elbo, family.conditional)
 
 
-def samples_of(key, estimator, family, state=None):
-    return gradient_samples(key, estimator, (family, make_oracle().target), NUM_ESTIMATES, state=state)
+def samples_of(key, estimator, family, state=None, target=None):
+    target = make_oracle().target if target is None else target
+    return gradient_samples(key, estimator, (family, target), NUM_ESTIMATES, state=state)
 
 
 @pytest.mark.parametrize("name", UNBIASED)
@@ -54,7 +55,7 @@ def test_gradient_of_the_elbo(name, x64, getkey):
     """Short chains are biased through their start; these are long enough for none to be seen."""
     row = ESTIMATORS[name]
     family = row.family()
-    samples = samples_of(getkey(), row.make(), family)
+    samples = samples_of(getkey(), row.make(), family, target=row.target())
     assert_mean(samples, exact(family), max_stderr=MAX_STDERR)
     assert_not_mean(-samples, exact(family))
 
@@ -115,20 +116,21 @@ def test_wrong_scores_are_noticed(faulty, x64, getkey, monkeypatch):
     assert_not_mean(samples_of(getkey(), UIVI(4, Exact(2)), family), exact(family))
 
 
-@pytest.mark.parametrize("name", ["uivi-isir", "sivi", "explicit", "sticking-the-landing"])
+@pytest.mark.parametrize("name", ["uivi-isir", "prior-score", "sivi", "explicit", "sticking-the-landing"])
 def test_info_counts_and_compiles(name, getkey):
     """All methods report the same fields, in the precision of the family."""
     row = ESTIMATORS[name]
-    params = (row.family(), make_oracle().target)
+    params = (row.family(), row.target())
     estimator = row.make()
     state = estimator.init(getkey(), *params)
-    estimate = eqx.filter_jit(estimator.estimate)(getkey(), params, (), jnp.asarray(0), state)
+    sites = params[1].sites(getkey(), jnp.asarray(0))
+    estimate = eqx.filter_jit(estimator.estimate)(getkey(), params, sites, jnp.asarray(0), state)
     assert all(x.shape == () and x.dtype == jnp.float32 for x in estimate.info)
     assert np.isfinite(estimate.info.log_joint)
     assert estimate.info.nonfinite == 0
     shapes = jax.tree.map(jnp.shape, trained(params))
     assert jax.tree.map(jnp.shape, trained(estimate.grads)) == shapes
-    assert np.isfinite(estimate.info.jump) == name.startswith("uivi")
+    assert np.isfinite(estimate.info.jump) == name.startswith(("uivi", "prior-score"))
 
 
 def test_path_gradient_has_no_variance_at_the_posterior(x64, getkey):
@@ -154,7 +156,7 @@ def test_wrong_family(name, getkey):
     row = ESTIMATORS[name]
     other = make_oracle().family if isinstance(row.family(), ExplicitGaussian) else explicit_family()
     with pytest.raises(TypeError, match=f"expected a .* got {type(other).__name__}: use uivi"):
-        row.make().init(getkey(), other, make_oracle().target)
+        row.make().init(getkey(), other, row.target())
 
 
 @pytest.mark.parametrize("make", [UIVI, Explicit, StickingTheLanding])

@@ -71,3 +71,16 @@ def test_default_sivi_costs_as_many_network_evaluations_as_default_uivi():
     method, sivi = presets.default_uivi(), presets.default_sivi()
     assert method.num_draws == sivi.num_draws
     assert method.sampler.num_proposals * method.sampler.num_rounds == sivi.num_mixing
+
+
+def test_priors_of_the_vae(getkey):
+    """A network of noise that begins near N(0, I), and an encoder at 500 images."""
+    drawn = jax.vmap(presets.vae.implicit_prior(getkey()).sample)(jax.random.split(getkey(), 4_000)).z
+    np.testing.assert_allclose(np.cov(drawn.T), np.eye(10), atol=0.5)
+    np.testing.assert_allclose(np.mean(drawn, 0), 0, atol=0.5)
+    images = (np.random.default_rng(0).random((600, 784)) < 0.2).astype(np.uint8)
+    prior = presets.vae.vamp_prior(getkey(), images)
+    assert (prior.dim, prior.num_rows) == (10, 500)
+    assert {row.tobytes() for row in np.asarray(prior.rows, np.uint8)} <= {row.tobytes() for row in images}
+    assert np.isfinite(prior.log_prob(jnp.zeros(10)))
+    assert presets.vae.vamp_prior(getkey(), images[:7]).num_rows == 7

@@ -8,6 +8,7 @@ import pytest
 import scipy.stats
 
 from tests.helpers import FAILURE_RATE, assert_mean, assert_not_mean
+from tests.priors.table import doubly_oracle
 from uivi.networks import MLP
 from uivi.targets import (
     AbstractModel,
@@ -18,6 +19,8 @@ from uivi.targets import (
     Minibatched,
     ModelTarget,
     Multimodal,
+    Normal,
+    Observed,
     Rows,
     SoftmaxRegression,
     XShaped,
@@ -97,6 +100,8 @@ NORMALISED["program"] = lambda: ModelTarget(TwoNames())
 TARGETS = NORMALISED | {
     "regression": _regression,
     "vae": _vae,
+    "observed": lambda: Observed(lambda z: -jnp.sum((z - 1.0) ** 2), Normal(2)),
+    "bounded": lambda: doubly_oracle().target,
     "minibatched": _minibatched,
     "anchored": lambda: _minibatched().anchored(jnp.array([0.3, -0.2])),
 }

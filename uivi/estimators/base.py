@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from uivi._jax import is_key
 from uivi._types import Estimate, Info, Key, ReverseInfo, Scalar
 from uivi.families.base import AbstractFamily
 from uivi.reverse.proposals import FittedProposal
@@ -39,7 +40,10 @@ class AbstractEstimator(eqx.Module):
 
 
 class RepeatedSites(eqx.Module):
-    """The sites of an update, each repeated for its S draws along a leading axis N = B * S."""
+    """The sites of an update, each repeated for its S draws along a leading axis N = B * S.
+
+    A random key in a site is split, so that every draw has its own.
+    """
 
     sites: PyTree
     contexts: Float[Array, "N C"] | None
@@ -49,7 +53,8 @@ class RepeatedSites(eqx.Module):
     def create(cls, target: AbstractTarget, sites: PyTree, num_draws: int) -> "RepeatedSites":
         """Repeats sites and contexts."""
         contexts = jax.vmap(target.context, axis_size=target.num_sites)(sites)
-        repeat = lambda x: jnp.repeat(x, num_draws, 0)
+        split = lambda keys: jax.vmap(lambda key: jax.random.split(key, num_draws))(keys).ravel()
+        repeat = lambda x: split(x) if is_key(x) else jnp.repeat(x, num_draws, 0)
         repeated, contexts = jax.tree.map(repeat, (sites, contexts))
         return cls(repeated, contexts, target.num_sites * num_draws)
 

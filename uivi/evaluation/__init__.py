@@ -5,6 +5,7 @@ from uivi.evaluation.bounds import BoundValue, Evaluated, bracket, evaluate, pap
 from uivi.evaluation.check import Check, Verdict
 from uivi.evaluation.classification import Predictive, predict
 from uivi.evaluation.coverage import Coverage
+from uivi.evaluation.doubly import DoublyEvaluated, evaluate_doubly, learn_proposal
 from uivi.evaluation.importance import MomentGaps, Weights, moment_gaps, pareto_k, smoothed_weights
 from uivi.evaluation.likelihood import Likelihood, StudentT
 from uivi.evaluation.metrics import Quadrature, kl_quadrature, sliced_wasserstein, sobol_mixing
@@ -16,6 +17,7 @@ __all__ = [
     "BoundValue",
     "Check",
     "Coverage",
+    "DoublyEvaluated",
     "Evaluated",
     "Likelihood",
     "MomentGaps",
@@ -30,7 +32,9 @@ __all__ = [
     "Weights",
     "bracket",
     "evaluate",
+    "evaluate_doubly",
     "kl_quadrature",
+    "learn_proposal",
     "measure_mixing",
     "moment_gaps",
     "paper_elbo",

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from uivi import _checks
 from uivi._jax import seldom_jit
-from uivi._types import Draw, Key
+from uivi._types import Context, Draw, Key
 from uivi.families.base import AbstractFamily
 from uivi.families.explicit import AbstractExplicit
 from uivi.families.semi_implicit import SemiImplicit
@@ -185,14 +185,19 @@ def _evaluate(
 
 
 def log_marginal_sides(
-    key: Key, family: SemiImplicit, draw: Draw, num_mixing: int, proposal: FittedProposal
+    key: Key,
+    family: SemiImplicit,
+    draw: Draw,
+    num_mixing: int,
+    proposal: FittedProposal,
+    context: Context = None,
 ) -> tuple[Array, Array]:
     """Returns estimates of log q(z) that are too high and too low in expectation, for one draw (z, ε).
 
     With w(ε) = q(z|ε) q(ε) / m(ε|z) and ε_l ~ m, the high one is the log of the mean of w over ε_1..L and the
     generating ε, and the low one is the log of the mean over ε_1..L alone.
     """
-    weights = importance_weights(key, family, draw, num_mixing, proposal)[1]
+    weights = importance_weights(key, family, draw, num_mixing, proposal, context)[1]
     return high_and_low(jax.nn.logsumexp(weights[1:]), weights[0], num_mixing)
 
 
@@ -213,11 +218,16 @@ def high_and_low(log_sum: _Values, own: _Values, num_mixing: int) -> tuple[_Valu
 
 
 def importance_weights(
-    key: Key, family: SemiImplicit, draw: Draw, num_mixing: int, proposal: FittedProposal
+    key: Key,
+    family: SemiImplicit,
+    draw: Draw,
+    num_mixing: int,
+    proposal: FittedProposal,
+    context: Context = None,
 ) -> tuple[Float[Array, "M E"], Float[Array, "M"]]:
     """Returns the generating ε followed by L proposals for q(ε|z), and the log weights of all of them."""
-    at = proposal.at(family, draw.z, None)
-    density = family.reverse_log_density(draw.z, draw.eps)
+    at = proposal.at(family, draw.z, context)
+    density = family.reverse_log_density(draw.z, draw.eps, context)
     # In one array, so that the network is compiled once.
     eps = jnp.concatenate([draw.eps[None], at.sample(key, num_mixing)])
     return eps, jax.vmap(lambda e: density(e) - at.log_prob(e))(eps)

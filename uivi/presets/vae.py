@@ -20,11 +20,13 @@ from uivi.families import (
 )
 from uivi.networks import MLP, Linear, authors_init, he_init
 from uivi.presets.density import paper_uivi as toy_uivi
+from uivi.priors import Implicit, VampPrior
 from uivi.reverse import ISIR, Learned
 from uivi.training.optimisers import adam_cosine, paper_rmsprop, with_average
 
 PAPER_STEPS = 400_000
 RATE, WARMUP, WEIGHT_DECAY = 2.5e-3, 2_000, 0.03
+PSEUDO_INPUTS = 500
 PIXELS, WIDTH, NOISE_DIM, LATENT_DIM, BATCH_SIZE = 784, 200, 10, 10, 100
 
 
@@ -105,6 +107,23 @@ def default_sivi() -> SIVI:
 def default_explicit() -> Explicit:
     """Returns the explicit gradient with S = 1."""
     return Explicit(1)
+
+
+def implicit_prior(key: Key) -> Implicit:
+    """Returns N(μ(ζ), diag(σ(ζ)²)) with ζ ~ N(0, I) and one network. It begins near N(0, I)."""
+    net = MLP.create(key, NOISE_DIM, 2 * LATENT_DIM, width=WIDTH, init=he_init)
+    last = net.layers[-1]
+    # Small outputs: components that differ little, with a scale of one.
+    net = eqx.tree_at(lambda n: n.layers[-1].weight, net, 0.1 * last.weight)
+    return Implicit(SemiImplicit(StandardNormal(NOISE_DIM), NetGaussian(net, jnp.zeros(LATENT_DIM))))
+
+
+def vamp_prior(key: Key, images: np.ndarray) -> VampPrior:
+    """Returns a VampPrior with `default_explicit_family`'s encoder at 500 images (Tomczak & Welling 2018)."""
+    encoder_key, rows_key = jax.random.split(key)
+    picked = jax.random.choice(rows_key, len(images), (min(PSEUDO_INPUTS, len(images)),), replace=False)
+    rows = jnp.asarray(images[np.asarray(picked)], float)
+    return VampPrior(default_explicit_family(encoder_key, LATENT_DIM), rows)
 
 
 def default_optimizer(num_steps: int) -> optax.GradientTransformation:

@@ -11,6 +11,8 @@ from uivi.targets.density import Density
 from uivi.targets.minibatched import AbstractRowModel, Anchored, Minibatched
 from uivi.targets.minibatches import minibatch
 from uivi.targets.model import AbstractModel, AbstractModelTarget, ModelTarget
+from uivi.targets.observed import Observed
+from uivi.targets.priors import AbstractKnownPrior, AbstractPrior, AbstractPriorTarget, Normal
 from uivi.targets.regression import SoftmaxRegression
 from uivi.targets.rows import Rows
 from uivi.targets.toys import Banana, Multimodal, XShaped
@@ -18,8 +20,11 @@ from uivi.targets.vae import BernoulliVAE
 
 __all__ = [
     "AbstractGlobalTarget",
+    "AbstractKnownPrior",
     "AbstractModelTarget",
     "AbstractModel",
+    "AbstractPrior",
+    "AbstractPriorTarget",
     "AbstractRowModel",
     "AbstractSamplable",
     "AbstractSingleSiteTarget",
@@ -31,6 +36,8 @@ __all__ = [
     "Minibatched",
     "Multimodal",
     "ModelTarget",
+    "Normal",
+    "Observed",
     "Rows",
     "SoftmaxRegression",
     "XShaped",

@@ -10,6 +10,7 @@ from uivi import _checks
 from uivi._types import Key, Latent, Scalar
 from uivi.targets.base import AbstractSingleSiteTarget
 from uivi.targets.minibatches import check_batch_size, minibatch
+from uivi.targets.priors import standard_normal_log_prob
 from uivi.targets.rows import Rows
 
 LabelledRows = tuple[Float[Array, "R F"], Int[Array, "R"]]
@@ -119,8 +120,3 @@ class SoftmaxRegression(AbstractSingleSiteTarget):
 
         pieces = -(-total // self.batch_size)
         return jax.lax.fori_loop(0, pieces, add, standard_normal_log_prob(z))
-
-
-def standard_normal_log_prob(z: Latent) -> Scalar:
-    """Returns log N(z; 0, I)."""
-    return -0.5 * (jnp.sum(z**2) + z.shape[0] * jnp.log(2 * jnp.pi)).astype(z.dtype)

@@ -7,26 +7,32 @@ from jaxtyping import Array, Float
 
 from uivi._types import Key, Latent, Scalar
 from uivi.networks import MLP
-from uivi.targets.base import AbstractTarget
 from uivi.targets.minibatches import check_batch_size, minibatch
-from uivi.targets.regression import standard_normal_log_prob
+from uivi.targets.priors import AbstractPrior, AbstractPriorTarget, Normal
 from uivi.targets.rows import Rows
 
 Image = Float[Array, "P"]
 
 
-class BernoulliVAE(AbstractTarget):
-    """The model p(z) p_φ(x|z) with z ~ N(0, I) and independent pixels. A site is one image.
+class BernoulliVAE(AbstractPriorTarget):
+    """The model p(z) p_φ(x|z) with independent pixels. A site is one image.
 
-    Attributes:
+    Args:
         decoder: the network φ, trained with the family.
         images: rows of zeros and ones.
         batch_size: number of images in an update, shuffled without replacement.
+        prior: p(z), trained too; N(0, I) by default. Wrap a model with an implicit prior in
+            `uivi.priors.Bounded`.
     """
 
     decoder: MLP
     images: Rows
-    batch_size: int = eqx.field(static=True, default=100)
+    batch_size: int = eqx.field(static=True)
+    prior: AbstractPrior
+
+    def __init__(self, decoder: MLP, images: Rows, batch_size: int = 100, prior: AbstractPrior | None = None):
+        self.decoder, self.images, self.batch_size = decoder, images, batch_size
+        self.prior = Normal(decoder.noise_dim) if prior is None else prior
 
     def __check_init__(self):
         check_batch_size(self.batch_size, self.images)
@@ -58,10 +64,6 @@ class BernoulliVAE(AbstractTarget):
         """Returns log p(x|z) of one image."""
         logits = self.decoder(z)
         return jnp.sum(site * logits - jax.nn.softplus(logits))
-
-    def log_joint(self, z: Latent, site: Image) -> Scalar:
-        """Returns log p(x, z) of one image."""
-        return self.log_likelihood(z, site) + standard_normal_log_prob(z)
 
     def decode(self, z: Latent) -> Image:
         """Returns the mean of p(x|z)."""
