@@ -15,7 +15,7 @@ from uivi.estimators import UIVI, PriorScore
 from uivi.estimators.marginal_score import surrogate
 from uivi.estimators.prior_score import _Scored
 from uivi.priors import Bounded, Implicit, NoisySite
-from uivi.reverse import AbstractPerDrawSampler, Exact, FromMixing, Importance, from_mixing
+from uivi.reverse import AbstractPerDrawSampler, Coupled, Exact, FromMixing, Importance, Learned, from_mixing
 from uivi.targets import Observed
 from uivi.trainable import Frozen
 
@@ -93,6 +93,15 @@ def test_a_learned_proposal_takes_most_of_the_bias_away(x64, getkey):
     assert worst(plain) > 5 * worst(samples)
 
 
+def test_coupled_chains_give_the_gradient_without_bias(x64, getkey):
+    """They need no exact start. Importance sampling from the same proposals is the control."""
+    wide = Learned(width=16, learning_rate=1e-2, prior_share=0.1, inflation=1.2)
+    coupled, plain = (PriorScore(INNER, make(6, wide)) for make in (Coupled, Importance))
+    samples = samples_of(getkey(), coupled, state=learned_state(getkey(), coupled))
+    assert_mean(samples, exact(), max_stderr=MAX_STDERR)
+    assert_not_mean(samples_of(getkey(), plain, state=learned_state(getkey(), plain)), exact())
+
+
 def test_draws_from_the_mixing_give_the_gradient_of_the_bound(x64, getkey):
     """Weighted by importance, number by number: the bound is the special case of a proposal p(ζ)."""
     prior, z = linear_prior(), jnp.array([0.7, -0.4])
@@ -101,8 +110,8 @@ def test_draws_from_the_mixing_give_the_gradient_of_the_bound(x64, getkey):
     def bound(prior, z):
         return jax.nn.logsumexp(jax.vmap(prior.conditional.log_prob_of(z))(zeta))
 
-    log_weights = jax.nn.log_softmax(jax.vmap(prior.conditional.log_prob_of(z))(zeta))
-    reverse = ReverseDraws(zeta, log_weights, zeta[0])
+    weights = jax.nn.softmax(jax.vmap(prior.conditional.log_prob_of(z))(zeta))
+    reverse = ReverseDraws(zeta, weights, zeta[0])
     found = jax.grad(surrogate, (0, 1))(prior, z, reverse)
     expected = jax.grad(bound, (0, 1))(prior, z)
     np.testing.assert_allclose(flat(found), flat(expected), rtol=1e-10)
@@ -119,10 +128,10 @@ class AllRows(AbstractPerDrawSampler):
     def kernel(self, key, family, draw, context, state):
         number = family.conditional.num_rows
         eps = (jnp.arange(float(number)) + 0.5)[:, None] / number
-        log_weights = jax.nn.log_softmax(jax.vmap(family.conditional.log_prob_of(draw.z))(eps))
-        log_weights = log_weights[::-1] if self.flip else log_weights
+        weights = jax.nn.softmax(jax.vmap(family.conditional.log_prob_of(draw.z))(eps))
+        weights = weights[::-1] if self.flip else weights
         zero = jnp.zeros((), eps.dtype)
-        return ReverseDraws(eps, log_weights, eps[0]), ReverseInfo(zero, zero, zero), ()
+        return ReverseDraws(eps, weights, eps[0]), ReverseInfo(zero, zero, zero, zero), ()
 
     def adapt(self, state, draws, contexts, memos):
         return state
@@ -153,8 +162,8 @@ def test_a_mixture_prior_has_its_exact_gradient(x64, getkey):
 def test_an_infinite_slope_of_weight_zero_does_no_harm():
     prior, z = linear_prior(), jnp.array([0.7, -0.4])
     zeta = jnp.array([[0.1, 0.2], [jnp.inf, 0.0]])
-    reverse = ReverseDraws(zeta, jnp.array([0.0, -jnp.inf]), zeta[0])
-    alone = ReverseDraws(zeta[:1], jnp.zeros(1), zeta[0])
+    reverse = ReverseDraws(zeta, jnp.array([1.0, 0.0]), zeta[0])
+    alone = ReverseDraws(zeta[:1], jnp.ones(1), zeta[0])
     found, expected = (jax.grad(surrogate, (0, 1))(prior, z, r) for r in (reverse, alone))
     np.testing.assert_allclose(flat(found), flat(expected), rtol=1e-5)
 

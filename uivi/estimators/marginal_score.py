@@ -1,6 +1,7 @@
 """Gradients of log q(z) from weighted reverse draws: the only place that forms them."""
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from uivi._types import Context, Latent, ReverseDraws, Scalar
@@ -38,7 +39,7 @@ def surrogate(family: SemiImplicit, z: Latent, reverse: ReverseDraws, context: C
     By Fisher's identity ∇ log q(z) = E_{q(ε|z)}[∇ log q(z|ε)], for either gradient. The draws and weights are
     constants. The value is no estimate of log q(z).
     """
-    weights, eps = jnp.exp(jax.lax.stop_gradient(reverse.log_weights)), jax.lax.stop_gradient(reverse.eps)
+    weights, eps = jax.lax.stop_gradient((reverse.weights, reverse.eps))
     # A draw of weight zero may have an infinite slope: its place is taken by the draw of the largest weight.
     used = jnp.where((weights != 0)[:, None], eps, eps[jnp.argmax(weights)][None])
     return weights @ jax.vmap(family.conditional.log_prob_of(z, context))(used)

@@ -35,9 +35,10 @@ class PriorScore(AbstractEstimator):
     log p_φ(z|ζ), averaged over p(ζ|z). Nothing is known of a ζ for the z that q draws: the sampler starts at a
     draw of its own proposal, which learns from pairs (z, ζ) drawn from the prior.
 
-    The estimate is unbiased if the sampler's weighted draws are, whatever its start. Those of `Importance`, the
-    default, have a bias of order 1/K, which vanishes as the proposal approaches p(ζ|z). With
-    `Importance(K, FromMixing())` the gradient is that of the bound. A Markov chain is biased by its start.
+    The estimate is unbiased if the sampler's weighted draws are, whatever its start, as are those of
+    `uivi.reverse.Coupled`. Those of `Importance`, the default, have a bias of order 1/K, which vanishes as the
+    proposal approaches p(ζ|z). With `Importance(K, FromMixing())` the gradient is that of the bound. A Markov
+    chain is biased by its start.
 
     Args:
         estimator: estimator of everything else, for any family.
