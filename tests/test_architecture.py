@@ -228,7 +228,7 @@ ROLES = {
     uivi.families: ["AbstractConditional", "AbstractMixing", "AbstractScale", "AbstractFamily"],
     uivi.reverse: ["AbstractReverseSampler", "AbstractProposal", "AbstractStepSize"],
     uivi.priors: ["AbstractPrior", "AbstractTarget"],
-    uivi.estimators: ["AbstractEstimator"],
+    uivi.estimators: ["AbstractEstimator", "AbstractKernel", "AbstractBandwidth", "AbstractPairs"],
     uivi.targets: ["AbstractTarget", "AbstractPrior"],
 }
 

@@ -22,6 +22,13 @@ def positive_int(name: str, value: object) -> int:
     return number
 
 
+def count(name: str, value: object) -> int:
+    """Returns `value` if it is a whole number from 0 on, otherwise raises."""
+    if value == 0 and isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return 0
+    return positive_int(name, value)
+
+
 def positive_float(name: str, value: object) -> float:
     """Returns `value` as a float if it is a positive finite number, otherwise raises."""
     if isinstance(value, bool) or not isinstance(value, int | float):

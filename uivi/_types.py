@@ -74,7 +74,7 @@ class Info(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """Gradients of the negative ELBO (ready for Optax), the next state of the method, its info."""
+    """Gradients of what the method minimises (ready for Optax), the next state of the method, its info."""
 
     grads: Any
     state: Any

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.estimators.table import ESTIMATORS, UNBIASED, explicit_family
+from tests.estimators.table import ESTIMATORS, OTHERS, UNBIASED, explicit_family
 from tests.helpers import (
     assert_mean,
     assert_not_mean,
@@ -116,7 +116,9 @@ def test_wrong_scores_are_noticed(faulty, x64, getkey, monkeypatch):
     assert_not_mean(samples_of(getkey(), UIVI(4, Exact(2)), family), exact(family))
 
 
-@pytest.mark.parametrize("name", ["uivi-isir", "prior-score", "sivi", "explicit", "sticking-the-landing"])
+@pytest.mark.parametrize(
+    "name", ["uivi-isir", "uivi-coupled", "prior-score", "explicit", "sticking-the-landing", *OTHERS]
+)
 def test_info_counts_and_compiles(name, getkey):
     """All methods report the same fields, in the precision of the family."""
     row = ESTIMATORS[name]

@@ -12,6 +12,7 @@ from uivi.families import (
     MLP,
     AbstractConditional,
     Affine,
+    AtParticles,
     ExplicitGaussian,
     Exponential,
     Gamma,
@@ -42,12 +43,14 @@ class Row(NamedTuple):
         positive: whether z lives on the positive half line.
         takes_context: whether it can be amortised.
         pathwise: whether a draw is a smooth function of the parameters at a fixed key.
+        noise_dim: size of its ε.
     """
 
     make: Callable[..., AbstractConditional]
     positive: bool = False
     takes_context: bool = True
     pathwise: bool = True
+    noise_dim: int = NOISE_DIM
 
 
 def net(key, outputs: int, context_dim: int) -> MLP:
@@ -109,6 +112,10 @@ def _standardised(inner, factor):
     return make
 
 
+def _at_particles(key, dim, context_dim):
+    return AtParticles.create(key, 5, _net_gaussian(key, dim, context_dim))
+
+
 def _linear(key, dim, context_dim):
     del context_dim
     return LinearGaussian(jax.random.normal(key, (dim, NOISE_DIM)), jnp.ones(dim), _scale(dim))
@@ -129,6 +136,7 @@ CONDITIONALS = {
     "standardised-diagonal": Row(_standardised(_gaussian, [3.0, 0.2])),
     "sheared": Row(_sheared(_net_gaussian)),
     "warped": Row(_warped(_net_gaussian)),
+    "at-particles": Row(_at_particles, noise_dim=1),
     "linear-gaussian": Row(_linear, takes_context=False),
 }
 

@@ -25,7 +25,7 @@ def make(name, dim, context_dim, key=None):
     key = jax.random.key(1) if key is None else key
     conditional = CONDITIONALS[name].make(key, dim, context_dim)
     context = jnp.array([0.5, -1.5]) if context_dim else None
-    return conditional, jnp.asarray(EPS), context
+    return conditional, jnp.asarray(EPS[: CONDITIONALS[name].noise_dim]), context
 
 
 def draws_of(conditional, eps, context, num, key):
@@ -114,7 +114,7 @@ def test_reparameterised_gradient_against_finite_differences(name, x64, getkey):
 def test_log_prob_of_jit_and_vmap(name, context_dim, getkey):
     """`log_prob_of` is `log_prob`; batches equal single calls; float32 stays float32."""
     conditional, _, _ = make(name, 2, context_dim)
-    eps = jax.random.normal(getkey(), (4, NOISE_DIM))
+    eps = jax.random.normal(getkey(), (4, CONDITIONALS[name].noise_dim))
     contexts = jax.random.normal(getkey(), (4, 2)) if context_dim else None
     z = jax.vmap(conditional.sample)(jax.random.split(getkey(), 4), eps, contexts)
     plain = jax.jit(jax.vmap(conditional.log_prob))(z, eps, contexts)
@@ -126,7 +126,7 @@ def test_log_prob_of_jit_and_vmap(name, context_dim, getkey):
     np.testing.assert_allclose(of, plain, rtol=2e-5)
     np.testing.assert_allclose(single, plain[2], rtol=2e-5)
     assert conditional.dim == 2
-    assert conditional.noise_dim == NOISE_DIM
+    assert conditional.noise_dim == CONDITIONALS[name].noise_dim
     assert conditional.context_dim == context_dim
 
 
@@ -134,7 +134,7 @@ def test_log_prob_of_jit_and_vmap(name, context_dim, getkey):
 def test_log_prob_pairs(name, context_dim, x64, getkey):
     """Row m and column s hold log q(z_s|ε_m); also of z far from all components."""
     conditional, _, context = make(name, 2, context_dim)
-    eps = jax.random.normal(getkey(), (5, NOISE_DIM))
+    eps = jax.random.normal(getkey(), (5, CONDITIONALS[name].noise_dim))
     z = jax.vmap(lambda k: conditional.sample(k, eps[0], context))(jax.random.split(getkey(), 3))
     z = jnp.concatenate([z, 30 * z[:1]])
     pairs = eqx.filter_jit(conditional.log_prob_pairs)(z, eps, context)

@@ -84,3 +84,20 @@ def test_priors_of_the_vae(getkey):
     assert {row.tobytes() for row in np.asarray(prior.rows, np.uint8)} <= {row.tobytes() for row in images}
     assert np.isfinite(prior.log_prob(jnp.zeros(10)))
     assert presets.vae.vamp_prior(getkey(), images[:7]).num_rows == 7
+
+
+def test_the_settings_of_other_methods():
+    iwhvi = presets.methods.paper_iwhvi()
+    assert (iwhvi.num_draws, iwhvi.num_proposals, iwhvi.learning_rate) == (1, 50, 1e-3)
+    assert iwhvi.proposal == uivi.reverse.Amortised(width=300, depth=2)
+    assert presets.methods.paper_ksivi() == uivi.estimators.KSIVI(500)
+    sivism = presets.methods.paper_sivism()
+    assert (sivism.num_draws, sivism.num_inner, sivism.width, sivism.learning_rate) == (500, 1, 128, 2e-3)
+    aisivi, bsivi = presets.methods.paper_aisivi(), presets.methods.paper_bsivi()
+    assert (aisivi.num_draws, aisivi.sampler.num_draws) == (128, 8_192)
+    assert isinstance(aisivi.sampler.proposal, uivi.reverse.Learned)
+    assert bsivi.sampler == uivi.Importance(1_000, uivi.reverse.FromMixing())
+    pvi = presets.methods.paper_pvi()
+    assert (pvi.num_draws, pvi.regularisation, pvi.step_size) == (250, 1e-8, 1e-2)
+    family = presets.methods.particle_family(jax.random.key(0), 2)
+    assert (family.conditional.num_particles, family.noise_dim, family.dim) == (100, 1, 2)

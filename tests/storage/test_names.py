@@ -17,6 +17,7 @@ from uivi.storage import archive, fields, names
 
 FIELDS = {
     "Affine": ["inner", "shift", "log_diagonal", "lower"],
+    "AtParticles": ["cloud", "inner"],
     "ExplicitGaussian": ["encoder"],
     "Exponential": ["net"],
     "Gamma": ["net"],

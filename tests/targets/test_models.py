@@ -8,15 +8,17 @@ import pytest
 import scipy.special
 import scipy.stats
 
-from uivi.estimators import SIVI, Explicit
+from uivi.estimators import IWHVI, PVI, SIVI, Explicit
 from uivi.families import (
     MLP,
+    AtParticles,
     ExplicitGaussian,
     Gaussian,
     LogScale,
     SemiImplicit,
     StandardNormal,
     TwoNetGaussian,
+    Uniform,
 )
 from uivi.targets import BernoulliVAE, Rows, SoftmaxRegression, log_density_at
 from uivi.training.optimisers import adam_cosine
@@ -167,9 +169,12 @@ def encoders():
     keys = jax.random.split(jax.random.key(4), 3)
     semi = MLP.create(keys[0], 2, LATENT, context_dim=PIXELS, width=7)
     nets = [MLP.create(key, PIXELS, LATENT, width=7) for key in keys[1:]]
+    gaussian = Gaussian(semi, LogScale.create(LATENT))
     return {
         "explicit": (Explicit(2), TwoNetGaussian(*nets)),
-        "sivi": (SIVI(2, 3), SemiImplicit(StandardNormal(2), Gaussian(semi, LogScale.create(LATENT)))),
+        "sivi": (SIVI(2, 3), SemiImplicit(StandardNormal(2), gaussian)),
+        "iwhvi": (IWHVI(2, 3), SemiImplicit(StandardNormal(2), gaussian)),
+        "pvi": (PVI(1), SemiImplicit(Uniform(1), AtParticles.create(keys[0], 3, gaussian))),
     }
 
 

@@ -8,9 +8,9 @@ import optax
 import pytest
 
 from tests.helpers import make_oracle
-from uivi.estimators import SIVI, UIVI, Explicit
+from uivi.estimators import IWHVI, SIVI, SIVISM, UIVI, Explicit
 from uivi.families import ExplicitGaussian
-from uivi.reverse import ISIR, Learned
+from uivi.reverse import ISIR, Amortised, Learned
 from uivi.targets import AbstractTarget, Density
 from uivi.training import optimisers
 from uivi.training.optimisers import adam_cosine, paper_rmsprop
@@ -27,6 +27,8 @@ from uivi.training.update import (
 METHODS = {
     "uivi-learned": lambda: Method(UIVI(4, ISIR(4, 1, Learned(width=8))), adam_cosine(100)),
     "sivi": lambda: Method(SIVI(4, 3), paper_rmsprop()),
+    "iwhvi": lambda: Method(IWHVI(4, 3, Amortised(width=8)), adam_cosine(100)),
+    "sivi-sm": lambda: Method(SIVISM(4, num_inner=2, width=8), adam_cosine(100)),
 }
 
 

@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -17,10 +17,13 @@ from uivi.targets.base import AbstractTarget
 from uivi.trainable import partition_trained
 
 Params = tuple[AbstractFamily, AbstractTarget]
+Tree = TypeVar("Tree")
 
 
 class AbstractEstimator(eqx.Module):
     """Estimates the gradient of the negative ELBO in the parameters of (family, target).
+
+    Some methods minimise another objective, a bound or a distance between scores, and say so.
 
     Whatever a method learns on the side (a step size, a proposal) lives in its state, so the training loop is
     the same for every method.
@@ -63,9 +66,9 @@ class RepeatedSites(eqx.Module):
         return jax.vmap(target.log_joint)(z, self.sites)
 
 
-def grad_of_trained(loss: Callable[[Params], tuple[Scalar, Any]], params: Params) -> tuple[Params, Any]:
-    """Differentiates a loss with an auxiliary output in the trained arrays of `params`."""
-    trained, rest = partition_trained(params)
+def grad_of_trained(loss: Callable[[Tree], tuple[Scalar, Any]], tree: Tree) -> tuple[Any, Any]:
+    """Differentiates a loss with an auxiliary output in the trained arrays of a tree, such as `Params`."""
+    trained, rest = partition_trained(tree)
     return jax.grad(lambda trained: loss(eqx.combine(trained, rest)), has_aux=True)(trained)
 
 

@@ -65,7 +65,7 @@ class UIVI(AbstractEstimator):
         z, pull_back, draws = jax.vjp(sample, trained, has_aux=True)
         reverse = sample_reverse(reverse_key, self.sampler, family, draws, batch.contexts, state)
         score = scores(family, z, reverse.draws, batch.contexts)
-        log_joint, score_model, target_grads = _model_part(target, batch, z)
+        log_joint, score_model, target_grads = model_part(target, batch, z)
         # Eqs. 6 and 9 in one pull-back. The sign is that of the negative ELBO, which Optax minimises.
         (family_grads,) = pull_back((score - score_model) / batch.size)
         jumps = jax.vmap(lambda d, r: jump(family, d, r))(draws, reverse.draws)
@@ -77,7 +77,7 @@ class UIVI(AbstractEstimator):
         return self.sampler.fitted_proposal(state)
 
 
-def _model_part(target: AbstractTarget, batch: RepeatedSites, z: Array):
+def model_part(target: AbstractTarget, batch: RepeatedSites, z: Array):
     """Returns log p(x, z) of all draws, its gradient in z, and the gradient of minus its mean in the target."""
     trained, static = partition_trained(target)
 

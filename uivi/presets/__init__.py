@@ -1,9 +1,10 @@
 """The two recipes: `default`, the best we can prove, and `paper`, faithful to its constants.
 
-Each kind of problem has a module: any density, logistic regression, variational autoencoders.
+Each kind of problem has a module: any density, logistic regression, variational autoencoders. `methods` has the
+settings of other methods.
 """
 
-from uivi.presets import regression, vae
+from uivi.presets import methods, regression, vae
 from uivi.presets.density import (
     DEFAULT_RATE,
     DEFAULT_STEPS,
@@ -30,6 +31,7 @@ __all__ = [
     "default_optimizer",
     "default_sivi",
     "default_uivi",
+    "methods",
     "paper_family",
     "paper_optimizer",
     "paper_sivi",

@@ -1,8 +1,10 @@
 """Samplers of the reverse conditional q(ε|z)."""
 
 from uivi._types import Draw, ReverseDraws, ReverseInfo
+from uivi.reverse.amortised import Amortised
 from uivi.reverse.base import AbstractPerDrawSampler, AbstractReverseSampler, Reversed, jump, sample_reverse
 from uivi.reverse.blackjax import BlackJAX
+from uivi.reverse.by_particle import ByParticle
 from uivi.reverse.compose import Compose
 from uivi.reverse.coupled import Coupled
 from uivi.reverse.exact import Exact
@@ -20,8 +22,10 @@ __all__ = [
     "AbstractReverseSampler",
     "AbstractStepSize",
     "AdaptBetween",
+    "Amortised",
     "AuthorsRule",
     "BlackJAX",
+    "ByParticle",
     "Compose",
     "Coupled",
     "Draw",

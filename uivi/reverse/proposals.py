@@ -110,7 +110,7 @@ def from_mixing() -> FittedProposal:
     return FittedProposal(FromMixing(), ())
 
 
-class _GaussianAt(eqx.Module):
+class GaussianAt(eqx.Module):
     """A Gaussian around `mean`, given by u = (I - B)(ε - mean)/scale with B strictly lower triangular.
 
     The density needs no solve, only the draws do.
@@ -120,10 +120,22 @@ class _GaussianAt(eqx.Module):
     scale: Float[Array, "E"]
     whitener: Float[Array, "E E"]
 
+    @classmethod
+    def of(cls, outputs: Float[Array, "outputs"], noise_dim: int) -> "GaussianAt":
+        """Reads mean, scales and correlations from the (2 + E) E outputs of a network."""
+        mean, raw_scale, square = jnp.split(outputs, [noise_dim, 2 * noise_dim])
+        # A mask is cheaper than a scatter into the triangle; outputs above the diagonal are not used.
+        lower = jnp.tril(square.reshape(noise_dim, noise_dim), -1)
+        whitener = jnp.eye(noise_dim, dtype=mean.dtype) + lower
+        # Scales between e⁻⁵ and e⁵: an outlier must not make one zero or infinite.
+        return cls(mean, jnp.exp(5.0 * jnp.tanh(raw_scale / 5.0)), whitener)
+
     def from_normal(self, u: Float[Array, "K E"]) -> Float[Array, "K E"]:
+        """Maps standard normal vectors to draws."""
         return self.mean[None] + (u * self.scale[None]) @ _unit_lower_inverse(self.whitener).T
 
     def log_prob(self, eps: Float[Array, "E"]) -> Scalar:
+        """Returns the normalised log density."""
         u = (self.whitener @ (eps - self.mean)) / self.scale
         constant = 0.5 * eps.shape[0] * jnp.log(2 * jnp.pi)
         return -0.5 * jnp.sum(u**2) - jnp.sum(jnp.log(self.scale)) - constant
@@ -149,7 +161,7 @@ class _DefensiveAt(AbstractProposalAt):
     """The mixture share * q(ε) + (1 - share) * r(ε|z). Each draw picks its component at random."""
 
     mixing: AbstractMixing
-    learned: _GaussianAt
+    learned: GaussianAt
     share: float = eqx.field(static=True)
 
     def sample(self, key: Key, num: int) -> Float[Array, "K E"]:
@@ -215,14 +227,8 @@ class Learned(AbstractProposal):
 
     def init(self, key: Key, family: SemiImplicit) -> LearnedState:
         """Returns a fresh network, whose proposal is near N(0, I)."""
-        inputs = family.dim + family.context_dim
-        outputs = (2 + family.noise_dim) * family.noise_dim
-        # A linear path from z to the mean: much of the dependence of ε on z is linear.
-        skip = jnp.zeros((family.noise_dim, inputs))
-        net = MLP.create(key, inputs, outputs, width=self.width, depth=self.depth, init=he_init, skip=skip)
-        last = net.layers[-1]
-        # Small outputs: mean 0, scale 1 and no correlation are a proposal that is wide enough to learn from.
-        net = eqx.tree_at(lambda n: n.layers[-1].weight, net, 0.1 * last.weight)
+        net = gaussian_net(key, family, self.width, self.depth)
+        inputs = net.noise_dim
         opt_state = self._optimizer.init(trained(net))
         return LearnedState(net, jnp.zeros(inputs), jnp.ones(inputs), jnp.zeros(()), opt_state)
 
@@ -235,12 +241,8 @@ class Learned(AbstractProposal):
         return _DefensiveAt(family.mixing, wider, self.prior_share)
 
     def inputs(self, family: SemiImplicit, z: Array, context: Array | None) -> Float[Array, "I"]:
-        """Returns z, as the innermost conditional sees it, and the context.
-
-        Behind all maps, the coordinates of z are of order one and hardly correlated.
-        """
-        inner = unmapped(family.conditional, z)
-        return inner if context is None else jnp.concatenate([inner, context])
+        """Returns z, as the innermost conditional sees it, and the context."""
+        return inner_inputs(family, z, context)
 
     def adapt(self, state: LearnedState, eps: Float[Array, "N E"], inputs: Float[Array, "N I"]) -> LearnedState:
         """Takes one Adam step on the mean of -log r(ε|z), then updates the running moments."""
@@ -262,13 +264,27 @@ class Learned(AbstractProposal):
         return LearnedState(net, mean, variance, state.count + 1.0, opt_state)
 
 
-def _gaussian_at(state: LearnedState, inputs: Array, noise_dim: int) -> _GaussianAt:
+def gaussian_net(key: Key, family: SemiImplicit, width: int, depth: int) -> MLP:
+    """Returns a network of z and the context whose outputs `GaussianAt.of` reads, near N(0, I) at first."""
+    inputs = family.dim + family.context_dim
+    outputs = (2 + family.noise_dim) * family.noise_dim
+    # A linear path from z to the mean: much of the dependence of ε on z is linear.
+    skip = jnp.zeros((family.noise_dim, inputs))
+    net = MLP.create(key, inputs, outputs, width=width, depth=depth, init=he_init, skip=skip)
+    # Small outputs: mean 0, scale 1 and no correlation are a proposal that is wide enough to learn from.
+    return eqx.tree_at(lambda n: n.layers[-1].weight, net, 0.1 * net.layers[-1].weight)
+
+
+def inner_inputs(family: SemiImplicit, z: Array, context: Array | None) -> Float[Array, "I"]:
+    """Returns z, as the innermost conditional sees it, and the context.
+
+    Behind all maps, the coordinates of z are of order one and hardly correlated.
+    """
+    inner = unmapped(family.conditional, z)
+    return inner if context is None else jnp.concatenate([inner, context])
+
+
+def _gaussian_at(state: LearnedState, inputs: Array, noise_dim: int) -> GaussianAt:
     standard = (inputs - state.mean) / jnp.sqrt(state.variance + 1e-12)
     # A z far out in the tails must not drive the network to where it was never trained.
-    outputs = state.net(jnp.clip(standard, -10.0, 10.0))
-    mean, raw_scale, square = jnp.split(outputs, [noise_dim, 2 * noise_dim])
-    # A mask is cheaper than a scatter into the triangle; outputs above the diagonal are not used.
-    lower = jnp.tril(square.reshape(noise_dim, noise_dim), -1)
-    whitener = jnp.eye(noise_dim, dtype=mean.dtype) + lower
-    # Scales between e⁻⁵ and e⁵: an outlier must not make one zero or infinite.
-    return _GaussianAt(mean, jnp.exp(5.0 * jnp.tanh(raw_scale / 5.0)), whitener)
+    return GaussianAt.of(state.net(jnp.clip(standard, -10.0, 10.0)), noise_dim)

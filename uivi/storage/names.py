@@ -23,6 +23,7 @@ CLASSES: dict[str, type[eqx.Module]] = {
     "TwoNetGaussian": families.TwoNetGaussian,
     # Conditionals.
     "Affine": families.Affine,
+    "AtParticles": families.AtParticles,
     "Exponential": families.Exponential,
     "Gamma": families.Gamma,
     "Gaussian": families.Gaussian,

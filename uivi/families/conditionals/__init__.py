@@ -8,6 +8,7 @@ from uivi.families.conditionals.base import (
     AbstractSimpleConditional,
 )
 from uivi.families.conditionals.location_scale import Gaussian, Laplace, NetGaussian
+from uivi.families.conditionals.particles import AtParticles
 from uivi.families.conditionals.positive import Exponential, Gamma
 from uivi.families.conditionals.scales import AbstractScale, LogScale, RawScale
 from uivi.families.conditionals.sheared import Sheared
@@ -21,6 +22,7 @@ __all__ = [
     "AbstractScale",
     "AbstractSimpleConditional",
     "Affine",
+    "AtParticles",
     "Exponential",
     "Gamma",
     "Gaussian",
