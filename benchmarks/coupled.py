@@ -6,7 +6,8 @@
 i-SIR has 32 proposals and counts its start by the fifth power of its weight, as `uivi.fit` does. Coupled
 chains have 32 a step, or 16 for as many evaluations. The updates of i-SIR set the seconds of all, compilation
 aside. The toys are judged by KL(q‖p) from quadrature, the models by the ELBO from below and by their reference
-moments.
+moments. "variance" is that of the gradient at the fit by i-SIR, summed over all parameters and divided by that of
+i-SIR; "cost" is the time of an update in the same unit.
 """
 
 import argparse
@@ -15,7 +16,9 @@ import json
 import pathlib
 from typing import Any
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import uivi
@@ -41,6 +44,8 @@ SAMPLERS: dict[str, AbstractReverseSampler] = {
 NUM_TIMED = 500
 """Updates that tell how long one takes."""
 NUM_DRAWS = 20_000
+NUM_GRADIENTS = 400
+"""Gradients that tell their variance."""
 
 
 def fit(problem: str, sampler: AbstractReverseSampler, seed: int, num_steps: int) -> uivi.Posterior:
@@ -68,9 +73,27 @@ def measured(problem: str, posterior: uivi.Posterior, seed: int) -> dict[str, fl
     return {"elbo": lower.mean, "elbo_stderr": lower.stderr, "mean_error": mean, "sd_error": sd}
 
 
+def variance(fit: uivi.Posterior, sampler: AbstractReverseSampler) -> float:
+    """Returns the variance of the gradient with this sampler, in the last state of a fit."""
+    estimator, target = uivi.UIVI(num_draws=64, sampler=sampler), fit.target
+    assert target is not None
+
+    @eqx.filter_jit
+    def gradients(keys, family, target, state):
+        def one(key):
+            step = jnp.zeros((), int)
+            made = estimator.estimate(key, (family, target), target.sites(key, step), step, state)
+            return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(made.grads[0])])
+
+        return jax.lax.map(one, keys)
+
+    keys = jax.random.split(jax.random.key(7), NUM_GRADIENTS)
+    return float(np.sum(np.var(gradients(keys, fit.family, target, fit.est_state), 0, dtype=np.float64)))
+
+
 def rows(problem: str, seed: int, num_steps: int):
     """Yields the row of each sampler."""
-    budget = None
+    budget, first, unit = None, None, float("nan")
     for name, sampler in SAMPLERS.items():
         if budget is None:
             number = num_steps
@@ -79,7 +102,8 @@ def rows(problem: str, seed: int, num_steps: int):
             number = round(budget / timed)
         posterior = fit(problem, sampler, seed, number)
         seconds = posterior.phases["updates"]
-        budget = seconds if budget is None else budget
+        if first is None:
+            budget, first, unit = seconds, posterior, variance(posterior, sampler)
         steps = posterior.history["steps"][-1] if "steps" in posterior.history else None
         yield {
             "problem": problem,
@@ -88,6 +112,8 @@ def rows(problem: str, seed: int, num_steps: int):
             "updates": number,
             "seconds": seconds,
             "ms": 1e3 * seconds / number,
+            "cost": (seconds / number) / (budget / num_steps),
+            "variance": variance(first, sampler) / unit,
             "steps": steps,
             **measured(problem, posterior, seed),
         }
@@ -98,7 +124,7 @@ def table(found: list[dict[str, Any]]) -> str:
     grouped = collections.defaultdict(list)
     for row in found:
         grouped[row["problem"], row["method"]].append(row)
-    columns = ("updates", "ms", "steps", "kl", "elbo", "mean_error", "sd_error")
+    columns = ("updates", "ms", "cost", "variance", "steps", "kl", "elbo", "mean_error", "sd_error")
     lines = ["| problem | sampler | seeds | " + " | ".join(columns) + " |", f"|{(3 + len(columns)) * '---|'}"]
     for (problem, method), group in grouped.items():
         known = [[row[name] for row in group if row.get(name) is not None] for name in columns]
