@@ -6,8 +6,8 @@
 i-SIR has 32 proposals and counts its start by the fifth power of its weight, as `uivi.fit` does. Coupled
 chains have 32 a step, or 16 for as many evaluations. The updates of i-SIR set the seconds of all, compilation
 aside. The toys are judged by KL(q‖p) from quadrature, the models by the ELBO from below and by their reference
-moments. "variance" is that of the gradient at the fit by i-SIR, summed over all parameters, "cost" the time of an
-update; both are divided by i-SIR's.
+moments. "variance" is that of the gradient at the fit by i-SIR, summed over all parameters; "cost" is the time
+of an update. Both are divided by i-SIR's.
 """
 
 import argparse
