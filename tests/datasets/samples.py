@@ -126,6 +126,17 @@ def waveform() -> tuple[dict, dict, dict, dict]:
     return {"waveform/waveform.mat": body}, {"waveform.mat": body}, from_zero(arrays, 0), hashes
 
 
+def table(path: str) -> tuple[dict, dict, dict, dict]:
+    rows = np.round(RNG.uniform(-1, 1, (12, 4)), 3)
+    body, order = text(rows).encode(), np.random.RandomState(0).permutation(12)  # noqa: NPY002
+    splits = {"train": rows[order[1:]], "test": rows[order[:1]]}
+    arrays = {f"{name}.x": part[:, :-1] for name, part in splits.items()}
+    arrays |= {f"{name}.y": part[:, -1] for name, part in splits.items()}
+    hashes = {part: sha(array) for part, array in arrays.items()}
+    served = {"housing.data" if "boston" in path else path.rpartition("/")[2]: body}
+    return {path: body}, served, arrays, hashes
+
+
 MAKERS = {
     "mnist": lambda: images("mnist"),
     "fashion-mnist": lambda: images("fashion-mnist"),
@@ -133,6 +144,8 @@ MAKERS = {
     "hapt": hapt,
     "hapt-recomputed": recomputed,
     "waveform": waveform,
+    "yacht": lambda: table("uci/yacht_hydrodynamics.data"),
+    "boston": lambda: table("uci/boston_housing.txt"),
 }
 
 

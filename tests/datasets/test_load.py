@@ -13,7 +13,8 @@ from tests.datasets.samples import MAKERS
 from uivi import datasets
 from uivi.datasets import DATASETS, DataError, State, formats, store
 
-ONE_FILE = [name for name in MAKERS if "mnist" not in name] + ["binarized-mnist"]
+TABLES = ("yacht", "boston")
+ONE_FILE = [name for name in MAKERS if "mnist" not in name and name not in TABLES] + ["binarized-mnist"]
 
 
 def check(loaded, made):
@@ -27,7 +28,7 @@ def check(loaded, made):
         assert x.flags.writeable
         np.testing.assert_array_equal(x, expected)
         if f"{split}.y" in made.arrays:
-            assert y.dtype == np.int32
+            assert y.dtype == made.arrays[f"{split}.y"].dtype
             np.testing.assert_array_equal(y, made.arrays[f"{split}.y"])
         else:
             assert y is None
@@ -227,6 +228,12 @@ def test_bad_hapt_zip(member, content, message, local, install):
         datasets.load("hapt")
 
 
+@pytest.mark.parametrize("raw", [b"", b" \n", b"1 2\n3\n", b"1 two\n", b"1 nan\n", b"# 1 2\n"])
+def test_bad_tables(raw):
+    with pytest.raises(DataError, match="cannot be read"):
+        formats.parse(formats.table, {}, raw)
+
+
 def test_bad_labels_of_waveform(local, install):
     made = install("waveform", directory=local)
     (local / "waveform/waveform.mat").write_bytes(
@@ -295,7 +302,7 @@ def test_the_real_data(name):
     loaded = datasets.load(name, download=False)
     assert loaded.train.x.shape == DATASETS[name].sizes["train"]
     assert loaded.test.x.shape == DATASETS[name].sizes["test"]
-    if loaded.train.y is not None:
+    if loaded.num_classes is not None:
         assert set(np.unique(loaded.train.y)) == set(range(loaded.num_classes))
     if name == "waveform":
         assert (loaded.train.x[:, 0] == 1).all()

@@ -17,7 +17,8 @@ class Split(NamedTuple):
 
     Attributes:
         x: features, shape (N, features).
-        y: class labels from 0 in int32, shape (N,); None for a data set without labels.
+        y: class labels from 0 in int32, or numbers to predict in float64, shape (N,); None for a data set
+            without either.
     """
 
     x: np.ndarray
@@ -35,7 +36,7 @@ class Dataset:
         train: training split.
         valid: validation split; None for a data set without one.
         test: test split.
-        num_classes: number of classes; None for a data set without labels.
+        num_classes: number of classes; None for a data set without classes.
     """
 
     name: str
@@ -119,7 +120,7 @@ class Spec:
         name: name of the data set.
         description: one-line description.
         files: files that hold it.
-        num_classes: number of classes; None for a data set without labels.
+        num_classes: number of classes; None for a data set without classes.
     """
 
     name: str

@@ -171,7 +171,60 @@ WAVEFORM = Spec(
     num_classes=2,
 )
 
+_UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
+
+
+def _table(path: str, url: str, rows: tuple[int, int], columns: int, sha256: dict[str, str]) -> File:
+    """Returns a table of UCI; the checksums are of the split into train and test rows."""
+    parts = {}
+    for split, count in zip(("train", "test"), rows, strict=True):
+        parts[f"{split}.x"] = Part((count, columns), sha256[f"{split}.x"])
+        parts[f"{split}.y"] = Part((count,), sha256[f"{split}.y"])
+    return _public(path, formats.table, parts, 10 * _MB, url)
+
+
+YACHT = Spec(
+    name="yacht",
+    description="Resistance of 308 sailing yachts by six numbers (UCI; Gerritsma et al.); a tenth are test rows",
+    files=(
+        _table(
+            "uci/yacht_hydrodynamics.data",
+            f"{_UCI}/00243/yacht_hydrodynamics.data",
+            (277, 31),
+            6,
+            {
+                "train.x": "d9924b01310a75f5b75659735853718a269f91bdf0cc2218aeb0ab9d915c3f86",
+                "train.y": "8ab6e9a6dfb1c7d57ea09e2cb3f0e7eabf4cde48aa755fb060615244b1310ad2",
+                "test.x": "7c8c0356b7a2dfbce67fc63260eeae1a55d20d147f6e403cad1af80fcd4f3183",
+                "test.y": "737a642ec8b65b9fdb77de72645569f4e89dcf0d88415c87467991a57057519e",
+            },
+        ),
+    ),
+    num_classes=None,
+)
+
+BOSTON = Spec(
+    name="boston",
+    description="House prices in 506 tracts of Boston by 13 numbers (Harrison & Rubinfeld); a tenth are test rows",
+    files=(
+        _table(
+            "uci/boston_housing.txt",
+            f"{_UCI}/housing/housing.data",
+            (455, 51),
+            13,
+            {
+                "train.x": "c8a97441c8a1fe476d06ff842a93cfc74a0087e31db7a863d730fdb39425b46a",
+                "train.y": "f031b7db8c30e91e03f1c646de99bab1cb1eda3f6546efb7b4f1b7152fae6798",
+                "test.x": "b724692f3d2242c9b3264a7922f3edb5c9f2a2480b538c85eef3b155c17b8455",
+                "test.y": "6d54cfdcdd806a6a47ea1c4978ee79f3ec2d9c5d55baa3e850dcb9e27c0d0dca",
+            },
+        ),
+    ),
+    num_classes=None,
+)
+
 # Descriptions are part of the fingerprint of a result: change one only if the data changes.
 DATASETS: dict[str, Spec] = {
-    spec.name: spec for spec in (MNIST, FASHION_MNIST, BINARIZED_MNIST, HAPT, HAPT_RECOMPUTED, WAVEFORM)
+    spec.name: spec
+    for spec in (MNIST, FASHION_MNIST, BINARIZED_MNIST, HAPT, HAPT_RECOMPUTED, WAVEFORM, YACHT, BOSTON)
 }
