@@ -18,7 +18,7 @@ import jax
 
 from uivi.bench.cases import Case, available_cases
 from uivi.bench.measure import timing
-from uivi.paper.runner import UPDATE_PRECISION
+from uivi.paper.plan import UPDATE_PRECISION
 from uivi.training.update import run_updates, stack_states
 
 UPDATES = 50

@@ -24,7 +24,7 @@ from uivi.families import AbstractFamily, Gaussian, SemiImplicit
 from uivi.families.conditionals.base import AbstractAutodiffConditional
 from uivi.families.conditionals.location_scale import AbstractGlobalScale, normal_log_prob
 from uivi.paper import EXPERIMENTS, Recipe
-from uivi.paper.runner import UPDATE_PRECISION
+from uivi.paper.plan import UPDATE_PRECISION
 from uivi.paper.vae.task import VaeTask
 from uivi.training.update import FitState, Method, initial_state, run_updates, stack_states, unstack_states
 

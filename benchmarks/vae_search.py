@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import optax
 
 from uivi.paper import EXPERIMENTS, GROUPS
-from uivi.paper.runner import UPDATE_PRECISION
+from uivi.paper.plan import UPDATE_PRECISION
 from uivi.paper.vae.experiments import CHOSEN_ON
 from uivi.paper.vae.task import VaeTask
 from uivi.presets import vae

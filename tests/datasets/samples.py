@@ -128,7 +128,7 @@ def waveform() -> tuple[dict, dict, dict, dict]:
 
 def table(path: str) -> tuple[dict, dict, dict, dict]:
     rows = np.round(RNG.uniform(-1, 1, (12, 4)), 3)
-    body, order = text(rows).encode(), np.random.RandomState(0).permutation(12)  # noqa: NPY002
+    body, order = text(rows).encode(), np.random.RandomState(0).permutation(12)
     splits = {"train": rows[order[1:]], "test": rows[order[:1]]}
     arrays = {f"{name}.x": part[:, :-1] for name, part in splits.items()}
     arrays |= {f"{name}.y": part[:, -1] for name, part in splits.items()}

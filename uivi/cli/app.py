@@ -17,7 +17,7 @@ from uivi.cli import data as data_cli
 from uivi.cli.busy import Busy, busy
 from uivi.cli.listing import listing
 from uivi.paper import EXPERIMENTS, GROUPS, Effort, Experiment, Run, members, report, run, side_by_side
-from uivi.paper.runner import UPDATE_PRECISION
+from uivi.paper.plan import UPDATE_PRECISION
 from uivi.storage.archive import ArchiveError
 
 app = typer.Typer(

@@ -132,7 +132,7 @@ def waveform_mat(raw: bytes) -> dict[str, Content]:
 
 
 def table(raw: bytes) -> dict[str, Content]:
-    """Reads one of UCI's tables: numbers separated by blanks, a line for each row, the value in the last column.
+    """Reads one of UCI's tables: a line of numbers for each row, the value to predict in the last column.
 
     A tenth of the rows, by a fixed permutation, are test rows: these tables have no split of their own.
     """
@@ -141,11 +141,13 @@ def table(raw: bytes) -> dict[str, Content]:
     rows = np.loadtxt(io.StringIO(raw.decode("ascii")), np.float64, comments=None, ndmin=2)
     if not np.isfinite(rows).all():
         raise ValueError("expected finite numbers, got others")
-    order = np.random.RandomState(0).permutation(len(rows))  # noqa: NPY002 (never changes between releases)
+    # NumPy's legacy generator is the one that never changes between releases.
+    order = np.random.RandomState(0).permutation(len(rows))
     size = max(1, round(len(rows) / 10))
-    splits = {"train": rows[order[size:]], "test": rows[order[:size]]}
-    parts = {f"{name}.x": part[:, :-1] for name, part in splits.items()}
-    return {name: _plain(part) for name, part in (parts | {f"{n}.y": p[:, -1] for n, p in splits.items()}).items()}
+    found = {}
+    for name, part in (("train", rows[order[size:]]), ("test", rows[order[:size]])):
+        found |= {f"{name}.x": _plain(part[:, :-1]), f"{name}.y": _plain(part[:, -1])}
+    return found
 
 
 def _npz(raw: bytes) -> dict[str, np.ndarray]:

@@ -185,7 +185,7 @@ def _table(path: str, url: str, rows: tuple[int, int], columns: int, sha256: dic
 
 YACHT = Spec(
     name="yacht",
-    description="Resistance of 308 sailing yachts by six numbers (UCI; Gerritsma et al.); a tenth are test rows",
+    description="Resistance of 308 sailing yachts (UCI; Gerritsma et al., 1981); a tenth are test rows",
     files=(
         _table(
             "uci/yacht_hydrodynamics.data",
@@ -205,7 +205,7 @@ YACHT = Spec(
 
 BOSTON = Spec(
     name="boston",
-    description="House prices in 506 tracts of Boston by 13 numbers (Harrison & Rubinfeld); a tenth are test rows",
+    description="House prices in Boston (UCI; Harrison & Rubinfeld, 1978); a tenth are test rows",
     files=(
         _table(
             "uci/boston_housing.txt",

@@ -6,7 +6,8 @@ and `section.py` (its part of the report). `runner.py` runs any of them, `report
 
 from uivi.paper.experiment import AbstractTask, Effort, Experiment, Recipe, Takes
 from uivi.paper.experiments import DEVIATIONS, EXPERIMENTS, GROUPS, members, side_by_side
-from uivi.paper.runner import Run, run
+from uivi.paper.plan import Run
+from uivi.paper.runner import run
 
 __all__ = [
     "DEVIATIONS",

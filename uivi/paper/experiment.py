@@ -11,6 +11,7 @@ from uivi._types import Key
 from uivi.estimators.base import AbstractEstimator
 from uivi.families.base import AbstractFamily
 from uivi.fitting.posterior import Posterior
+from uivi.paper.budgets import AbstractBudget, Updates
 from uivi.targets.base import AbstractTarget
 from uivi.training.monitors import AbstractMonitor
 
@@ -32,6 +33,7 @@ class Recipe:
         quick_steps: number of updates at quick effort.
         model: builds the model that is trained with the family (a decoder) from a key and the data.
         keep_best: history column that selects the final parameters; data is held out to compute it.
+        budget: what the number of updates counts: updates, or the seconds of another method.
         is_brief: whether to evaluate the bounds only and skip costly references and pictures.
     """
 
@@ -42,6 +44,7 @@ class Recipe:
     quick_steps: int = 300
     model: Callable[[Key, Any], Any] | None = None
     keep_best: str | None = None
+    budget: AbstractBudget = Updates()
     is_brief: bool = False
 
     def steps(self, effort: Effort) -> int:

@@ -1,6 +1,5 @@
 """A posterior on another location and scale."""
 
-
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
@@ -9,7 +8,6 @@ from uivi import _checks
 from uivi._types import Latent, Scalar
 from uivi.targets.base import AbstractGlobalTarget
 from uivi.trainable import NonTrainable
-
 
 
 class Rescaled(AbstractGlobalTarget):
