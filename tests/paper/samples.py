@@ -85,8 +85,16 @@ def autoencoder(
     return result("vae", name, preset, method, [seed], ["heldout_student"], title=title, **fixed | changes)
 
 
-MAKERS = {"toy": toy, "logreg": logreg, "iterations": iterations, "vae": autoencoder}
-FIGURES = {"toy": 2, "logreg": 1, "iterations": 2, "vae": 3}
+def methods(preset="seconds", method="uivi", name="methods-banana", title="Banana, by all", **changes):
+    check = {"lower": bound(-0.06), "upper": bound(-0.05), "weights": {"pareto_k": 0.4}, "verdict": 0}
+    scores = {"kl": 0.0555, "mass": 1.0}
+    seed = {"check": check, "failed": False, "kl_upper": bound(0.06), "kl_lower": bound(0.05), "scores": scores}
+    worse = seed | {"failed": True, "scores": {"kl": 0.0777}, "check": check | {"verdict": 2}}
+    return result("methods", name, preset, method, [seed, worse], ["elbo_lower"], title=title, **changes)
+
+
+MAKERS = {"toy": toy, "logreg": logreg, "iterations": iterations, "vae": autoencoder, "methods": methods}
+FIGURES = {"toy": 2, "logreg": 1, "iterations": 2, "vae": 3, "methods": 1}
 """Number of figures that one result of each kind has on the page."""
 
 

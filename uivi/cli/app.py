@@ -16,7 +16,7 @@ from uivi import __version__, _checks, bench, datasets
 from uivi.cli import data as data_cli
 from uivi.cli.busy import Busy, busy
 from uivi.cli.listing import listing
-from uivi.paper import EXPERIMENTS, GROUPS, Effort, Experiment, Run, members, report, run, side_by_side
+from uivi.paper import EXPERIMENTS, GROUPS, WHOLE, Effort, Experiment, Run, members, report, run, side_by_side
 from uivi.paper.plan import UPDATE_PRECISION
 from uivi.storage.archive import ArchiveError
 
@@ -82,7 +82,8 @@ def run_experiments(
 ) -> None:
     """Run experiments; write their results and an HTML page with tables and figures.
 
-    The group `paper` runs the whole paper: by default all methods of the preset `paper`.
+    The group `paper` runs the whole paper: by default all methods of the preset `paper`. The group `methods`
+    runs all methods, at equal updates and at equal seconds.
     """
     # On a GPU, JAX would otherwise round the inputs of float32 products to 10 bits.
     jax.config.update("jax_default_matmul_precision", "highest")
@@ -93,7 +94,6 @@ def run_experiments(
         )
     last = _checks.seed("seed", seed) + seeds - 1
     all_seeds = tuple(range(seed, _checks.seed("seed + seeds - 1", last) + 1))
-    whole = name == "paper"
     effort: Effort = "quick" if quick else "full"
     names = members(name)
     with busy(console, quiet=quiet) as says:
@@ -103,8 +103,8 @@ def run_experiments(
         todo = [
             Run.create(group, preset=p, method=m, seeds=all_seeds, out=out, num_steps=steps, effort=effort)
             for group in groups
-            for p in _presets(group[0], preset or ("paper" if whole else ""))
-            for m in _methods(group[0], p, method or ("all" if whole else ""))
+            for p in _presets(group[0], preset or ",".join(WHOLE.get(name, ())))
+            for m in _methods(group[0], p, method or ("all" if name in WHOLE else ""))
         ]
         for missing, used in zip(GROUPS.get(name, (name,)), names, strict=True):
             if missing != used:

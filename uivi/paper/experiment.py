@@ -98,9 +98,9 @@ class Experiment:
 
     Attributes:
         name: name on the command line.
-        kind: section of the report that shows it: toy, logreg, iterations or vae.
+        kind: section of the report that shows it: toy, logreg, iterations, vae or methods.
         title: human-readable name.
-        reference: section, table and figure of the paper.
+        reference: section, table and figure of the paper; for other experiments, what is fitted.
         task: builds the task from the effort.
         recipes: recipes by preset, then by method.
         takes: how long a fit takes, by preset.

@@ -5,18 +5,23 @@ from collections.abc import Iterable
 
 from uivi import datasets
 from uivi.paper.experiment import Experiment
+from uivi.paper.methods import experiments as methods
 from uivi.paper.regression import experiments as regression
 from uivi.paper.toy import experiments as toy
 from uivi.paper.vae import experiments as vae
 
-EXPERIMENTS = {e.name: e for e in (*toy.TOYS, *regression.REGRESSIONS, *vae.VAES)}
+EXPERIMENTS = {e.name: e for e in (*toy.TOYS, *regression.REGRESSIONS, *vae.VAES, *methods.METHODS)}
 
 GROUPS = {
     "toy": ("banana", "multimodal", "xshaped"),
     "logreg": ("logreg-mnist", "logreg-hapt"),
     "vae": ("vae-mnist", "vae-fashion"),
+    "methods": methods.GROUP,
 }
 GROUPS["paper"] = (*GROUPS["toy"], *GROUPS["logreg"], "logreg-iterations", *GROUPS["vae"])
+
+WHOLE = {"paper": ("paper",), "methods": tuple(methods.BUDGETS)}
+"""Groups that are run with all methods unless others are asked for, with their presets."""
 
 DEVIATIONS = {"toy": toy.DEVIATIONS, "logreg": regression.DEVIATIONS, "vae": vae.DEVIATIONS}
 """Where the preset `paper` differs from the paper, by section of the report."""

@@ -40,11 +40,15 @@ class Marginals(NamedTuple):
         log_evidence: log p(y).
         mean: posterior mean of every state.
         sd: posterior standard deviation of every state.
+        grid: points at which the marginal densities are known.
+        densities: posterior density of every state at these points.
     """
 
     log_evidence: float
     mean: Float[np.ndarray, "D"]
     sd: Float[np.ndarray, "D"]
+    grid: Float[np.ndarray, "G"]
+    densities: Float[np.ndarray, "D G"]
 
 
 class ConditionedDiffusion(AbstractGlobalTarget):
@@ -103,13 +107,14 @@ class ConditionedDiffusion(AbstractGlobalTarget):
             now = now / now.sum()
             forward.append(now)
         later, mean, sd = np.ones_like(_GRID), np.zeros(self.dim), np.zeros(self.dim)
+        densities = np.zeros((self.dim, len(_GRID)))
         for i in reversed(range(self.dim)):
             both = forward[i] * later / np.sum(forward[i] * later)
-            mean[i] = both @ _GRID
+            densities[i], mean[i] = both / width, both @ _GRID
             sd[i] = (both @ (_GRID - mean[i]) ** 2) ** 0.5
             later = kernel @ (seen[i] * later)
             later = later / later.max()
-        return Marginals(log_evidence, mean, sd)
+        return Marginals(log_evidence, mean, sd, _GRID, densities)
 
 
 def _normal(x: Array, mean: Array, sd: float) -> Array:

@@ -11,7 +11,7 @@ from uivi.paper.experiments import EXPERIMENTS
 from uivi.paper.results import Result, is_number, look_up
 
 PRESETS = ("paper", "default")
-KINDS = ("toy", "logreg", "iterations", "vae")
+KINDS = ("toy", "logreg", "iterations", "vae", "methods")
 IMAGE = 28 * 28
 """Number of pixels of an image, each a byte."""
 

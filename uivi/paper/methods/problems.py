@@ -1,0 +1,235 @@
+"""The posteriors that all methods are fitted to, and what is known of each."""
+
+import abc
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from uivi import datasets
+from uivi.evaluation import metrics
+from uivi.families.conditionals.affine import Frame
+from uivi.fitting.posterior import Posterior
+from uivi.fitting.starts.effort import probe_of
+from uivi.fitting.starts.search import find_start
+from uivi.paper.methods.waveform import reference
+from uivi.presets import FULL_COVARIANCE_UP_TO
+from uivi.targets import ConditionedDiffusion, LogisticRegression, NetworkRegression, Rescaled
+from uivi.targets.base import AbstractGlobalTarget
+from uivi.targets.toys import AbstractToy
+
+NUM_POINTS = 4
+"""Number of points from which the start is searched."""
+QUADRATURE = 13
+"""Log₂ of the number of ε in the quadrature of KL(q‖p) on the toys."""
+KDE_DRAWS, KDE_GRID = 1_000, 7
+"""Draws of q in the literature's score of the diffusion, and the share of the filter's grid that is used."""
+
+Draws = Float[np.ndarray, "S D"]
+
+
+class AbstractProblem(abc.ABC):
+    """A posterior with what is known of it.
+
+    Attributes:
+        target: the target that is fitted.
+        frame: where `uivi.fit` starts, or None for N(0, I).
+        log_evidence: log Z, or None if nobody knows it.
+    """
+
+    target: AbstractGlobalTarget
+    frame: Frame | None = None
+    log_evidence: float | None = None
+
+    @abc.abstractmethod
+    def draws(self, fitted: Draws) -> Draws:
+        """Returns draws on the scale of the problem for draws of the fit."""
+
+    @abc.abstractmethod
+    def scores(self, fit: Posterior, draws: Draws) -> dict[str, float]:
+        """Returns how far a fit is from what is known, given draws on the scale of the problem."""
+
+    @abc.abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Returns the data set, for JSON."""
+
+
+class Standard(NamedTuple):
+    """A posterior on the scale of a rough Gaussian approximation.
+
+    Attributes:
+        target: the posterior, every coordinate with mean 0 and standard deviation 1 by the approximation.
+        frame: the approximation on that scale, with its correlations: where `uivi.fit` starts. None if there
+            are too many dimensions for them.
+    """
+
+    target: Rescaled
+    frame: Frame | None
+
+
+def standardised(target: AbstractGlobalTarget) -> Standard:
+    """Searches for a start as `uivi.fit` does, by Pathfinder and Laplace's approximation."""
+    points = np.random.default_rng(0).uniform(-1, 1, (NUM_POINTS, target.dim))
+    start = find_start(jax.random.key(0), probe_of(target), points, full_up_to=FULL_COVARIANCE_UP_TO)
+    loc, factor = np.asarray(start.loc), np.asarray(start.factor)
+    if factor.ndim == 1:
+        return Standard(Rescaled.create(target, loc, factor), None)
+    spread = np.linalg.norm(factor, axis=1)
+    frame = Frame.create(np.zeros(target.dim), factor / spread[:, None])
+    return Standard(Rescaled.create(target, loc, spread), frame)
+
+
+class ToyProblem(AbstractProblem):
+    """A normalised density on the plane, fitted as it is."""
+
+    def __init__(self, toy: AbstractToy):
+        """Keeps the density, whose evidence is one."""
+        self.target, self.toy, self.log_evidence = toy, toy, 0.0
+
+    def draws(self, fitted: Draws) -> Draws:
+        """Returns the draws of the fit."""
+        return fitted
+
+    def scores(self, fit: Posterior, draws: Draws) -> dict[str, float]:
+        """Returns KL(q‖p) by quadrature and the mass of q that the grid holds."""
+        del draws
+        return metrics.kl_quadrature(fit.family, self.toy, log2_mixing=QUADRATURE)._asdict()
+
+    def describe(self) -> dict[str, Any]:
+        """Returns nothing: a density has no data set."""
+        return {}
+
+
+class DiffusionProblem(AbstractProblem):
+    """The conditioned diffusion, judged by the exact marginals of its states."""
+
+    def __init__(self, diffusion: ConditionedDiffusion):
+        """Searches for a start and filters."""
+        self.exact = diffusion.exact()
+        self.log_evidence = self.exact.log_evidence
+        self.target, self.frame = standardised(diffusion)
+
+    def draws(self, fitted: Draws) -> Draws:
+        """Returns the states."""
+        return _original(self.target, fitted)
+
+    def scores(self, fit: Posterior, draws: Draws) -> dict[str, float]:
+        """Returns the largest errors of means and standard deviations, and the literature's score.
+
+        That score is the mean over the posterior of the sum of the log marginal densities, which a kernel
+        density estimate reads off 1,000 draws. It does not see correlations.
+        """
+        del fit
+        mean, sd = draws.mean(0), draws.std(0)
+        return {
+            "mean_error": float(np.max(np.abs(mean - self.exact.mean) / self.exact.sd)),
+            "sd_error": float(np.max(np.abs(sd / self.exact.sd - 1))),
+            "kde": self._kde(draws[:KDE_DRAWS]),
+        }
+
+    def _kde(self, draws: Draws) -> float:
+        grid = self.exact.grid[::KDE_GRID]
+        total = 0.0
+        for own, exact in zip(draws.T, self.exact.densities[:, ::KDE_GRID], strict=True):
+            width = own.std(ddof=1) * len(own) ** -0.2  # Scott's rule
+            squares = -0.5 * ((grid[:, None] - own[None]) / width) ** 2
+            log_density = np.logaddexp.reduce(squares, 1) - np.log(len(own) * width * (2 * np.pi) ** 0.5)
+            total += float(exact @ log_density / exact.sum())
+        return total
+
+    def describe(self) -> dict[str, Any]:
+        """Returns nothing: the observations belong to the target."""
+        return {}
+
+
+class WaveformProblem(AbstractProblem):
+    """Logistic regression on 400 waveforms, judged by the moments of long chains."""
+
+    def __init__(self):
+        """Loads the data and searches for a start."""
+        self.exact = reference()
+        self.target, self.frame = standardised(waveform_target())
+
+    def draws(self, fitted: Draws) -> Draws:
+        """Returns the coefficients."""
+        return _original(self.target, fitted)
+
+    def scores(self, fit: Posterior, draws: Draws) -> dict[str, float]:
+        """Returns the largest error of a mean, and that of the covariance in the Frobenius norm."""
+        del fit
+        sd = np.sqrt(np.diag(self.exact.covariance))
+        gap = np.cov(draws, rowvar=False) - self.exact.covariance
+        return {
+            "mean_error": float(np.max(np.abs(draws.mean(0) - self.exact.mean) / sd)),
+            "covariance_error": float(np.linalg.norm(gap) / np.linalg.norm(self.exact.covariance)),
+        }
+
+    def describe(self) -> dict[str, Any]:
+        """Returns the data set."""
+        return _described("waveform")
+
+
+def waveform_target() -> LogisticRegression:
+    """Returns the regression as all methods' papers have it: the training rows and the prior N(0, 100 I)."""
+    train = datasets.load("waveform").train
+    assert train.y is not None
+    return LogisticRegression.create(train.x, train.y, prior_scale=10.0)
+
+
+class NetworkProblem(AbstractProblem):
+    """A Bayesian network for a table of UCI, judged by predictions for its test rows."""
+
+    def __init__(self, dataset: str):
+        """Loads the data, standardises it by its training rows, and searches for a start."""
+        self.dataset, data = dataset, datasets.load(dataset)
+        assert data.train.y is not None
+        assert data.test.y is not None
+        x, y = data.train.x, data.train.y
+        spread = np.where(x.std(0) > 0, x.std(0), 1.0)
+        self.unit = float(y.std())
+        self.test_x = jnp.asarray((data.test.x - x.mean(0)) / spread, float)
+        self.test_y = (data.test.y - y.mean()) / self.unit
+        self.network = NetworkRegression.create((x - x.mean(0)) / spread, (y - y.mean()) / self.unit)
+        self.target, self.frame = standardised(self.network)
+
+    def draws(self, fitted: Draws) -> Draws:
+        """Returns the weights."""
+        return _original(self.target, fitted)
+
+    def scores(self, fit: Posterior, draws: Draws) -> dict[str, float]:
+        """Returns RMSE and negative log-likelihood per test row, in the units of the data."""
+        del fit
+        mean, log_precision = _predictions(self.network, jnp.asarray(draws, float), self.test_x)
+        mean, log_precision = np.asarray(mean, np.float64), np.asarray(log_precision, np.float64)[:, None]
+        squares = -0.5 * np.exp(log_precision) * (self.test_y - mean) ** 2
+        log_p = np.logaddexp.reduce(squares + 0.5 * (log_precision - np.log(2 * np.pi)), 0) - np.log(len(mean))
+        rmse = np.sqrt(np.mean((self.test_y - mean.mean(0)) ** 2))
+        return {"rmse": float(self.unit * rmse), "nll": float(np.log(self.unit) - np.mean(log_p))}
+
+    def describe(self) -> dict[str, Any]:
+        """Returns the data set."""
+        return _described(self.dataset)
+
+
+@jax.jit
+def _predictions(network: NetworkRegression, draws: Any, x: Any) -> tuple[Any, Any]:
+    return jax.lax.map(lambda z: network.predict(z, x), draws, batch_size=256)
+
+
+def _original(target: AbstractGlobalTarget, fitted: Draws) -> Draws:
+    assert isinstance(target, Rescaled)
+    return target.originals(fitted)
+
+
+def _described(dataset: str) -> dict[str, Any]:
+    return {"dataset": dataset, "description": datasets.DATASETS[dataset].description}
+
+
+# Every method of an experiment gets the same problem: its start is searched once in a process.
+toy = functools.cache(ToyProblem)
+diffusion = functools.cache(DiffusionProblem)
+waveform = functools.cache(WaveformProblem)
+network = functools.cache(NetworkProblem)
