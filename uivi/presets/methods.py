@@ -91,10 +91,10 @@ def particle_optimizer(network_rate: float = 1e-4, particle_rate: float = 1e-2) 
         "network": optax.rmsprop(_checks.positive_float("network_rate", network_rate)),
         "particles": optax.sgd(_checks.positive_float("particle_rate", particle_rate)),
     }
-    return optax.partition(groups, label_particles)
+    return optax.partition(groups, _label_particles)
 
 
-def label_particles(params: PyTree) -> PyTree:
+def _label_particles(params: PyTree) -> PyTree:
     """Returns the group of every leaf: the particles, or the network for all others."""
 
     def label(path, _):

@@ -1,7 +1,6 @@
 """Judges fits of all methods alike: bounds by one kind of proposal, whatever a method has learned itself."""
 
 import dataclasses
-import math
 from typing import Any
 
 import equinox as eqx
@@ -26,6 +25,8 @@ from uivi.reverse.proposals import FittedProposal, Learned, LearnedState
 
 PROPOSAL = Learned(prior_share=0.1, inflation=1.2)
 """The proposal that every semi-implicit fit is judged with, learned anew for each fit."""
+DIVERGED = 1e6
+"""Size in nats of the ELBO of a fit that has diverged."""
 LEARNING_DRAWS = 256
 """Number of pairs (ε, z) in a step of learning."""
 
@@ -152,5 +153,5 @@ def values(check: Check, log_evidence: float | None) -> dict[str, Any]:
 
 
 def failed(check: Check) -> bool:
-    """Whether a fit has stopped early, or has no finite ELBO."""
-    return check.status.name != "DONE" or not math.isfinite(check.lower.mean)
+    """Whether a fit has stopped early, or has an ELBO that is not finite or a million nats off."""
+    return check.status.name != "DONE" or not abs(check.lower.mean) < DIVERGED

@@ -25,6 +25,8 @@ NUM_POINTS = 4
 """Number of points from which the start is searched."""
 QUADRATURE = 13
 """Log₂ of the number of ε in the quadrature of KL(q‖p) on the toys."""
+FAR = 100.0
+"""Size of a draw from which a fit to a toy has diverged: no grid holds it."""
 KDE_DRAWS, KDE_GRID = 1_000, 7
 """Draws of q in the literature's score of the diffusion, and the share of the filter's grid that is used."""
 
@@ -95,7 +97,8 @@ class ToyProblem(AbstractProblem):
 
     def scores(self, fit: Posterior, draws: Draws) -> dict[str, float]:
         """Returns KL(q‖p) by quadrature and the mass of q that the grid holds."""
-        del draws
+        if not np.max(np.abs(draws)) < FAR:
+            return {"kl": float("nan"), "mass": 0.0}
         return metrics.kl_quadrature(fit.family, self.toy, log2_mixing=QUADRATURE)._asdict()
 
     def describe(self) -> dict[str, Any]:

@@ -48,7 +48,7 @@ SCORES = {
 NOTE = (
     "Every semi-implicit method but “pvi” and “default” fits the same family (a network with two layers of 50 "
     "units for the location, one trained scale for each coordinate) from the same start, with Adam at a rate "
-    "that falls from 0.002 to 0. “pvi” has particles and moves them by plain steps, “default” is the family, "
+    "that falls from 0.002 to 0. “pvi” has particles instead of ε, “default” is the family, "
     "start and estimator of `uivi.fit`, with a rate from 0.004, and a fixed number of updates. S is the number "
     "of draws of z in an update, K or L that of ε for each. Nothing was tuned on these results, and the papers "
     "have other sizes. The preset “updates” gives every method as many updates, “seconds” as many as fit into "
@@ -59,7 +59,7 @@ JUDGED = (
     "come from proposals that are learned anew for each fit, whatever its method has learned (particles and "
     "densities need none). KL(q‖p) is log Z minus the ELBO, from both sides, where log Z is known: 0 for the "
     "toys, an exact filter for the diffusion. Where it is not, a larger ELBO is better. A fit has failed if it "
-    "stopped early or has no finite ELBO; it stays in the medians as far as it has numbers. k-hat below 0.7 "
+    "stopped early, or if its ELBO is not finite or a million nats off; it stays in the medians as far as it has numbers. k-hat below 0.7 "
     "means that importance weights can be trusted."
 )
 SCORED = (
@@ -70,8 +70,8 @@ SCORED = (
 )
 PUBLISHED_NOTE = "Published figures; their protocols differ from ours."
 FIGURE_NOTE = (
-    "First seed, from the preset “seconds” if it was run. Dashed: from the preset “updates”. KL(q‖p) is bounded "
-    "from above."
+    "First seed, from the preset “seconds” if it was run, and otherwise (dashed) from “updates”. KL(q‖p) is "
+    "bounded from above."
 )
 
 
