@@ -11,7 +11,7 @@ from tests.helpers import (
     negative_elbo,
     trained_state,
 )
-from tests.reverse.table import LEARNED
+from tests.reverse.table import FLOW, LEARNED
 from uivi.estimators import UIVI
 from uivi.reverse import FromMixing, Importance
 
@@ -31,7 +31,8 @@ def exact():
 @pytest.mark.parametrize(
     ("few", "many", "num_updates"),
     [
-        pytest.param(Importance(2, LEARNED), Importance(40, LEARNED), 200, id="aisivi"),
+        pytest.param(Importance(2, FLOW), Importance(40, FLOW), 200, id="aisivi"),
+        pytest.param(Importance(2, LEARNED), Importance(40, LEARNED), 200, id="gaussian"),
         pytest.param(Importance(5, FromMixing()), Importance(200, FromMixing()), 0, id="bsivi"),
     ],
 )

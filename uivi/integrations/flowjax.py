@@ -71,7 +71,8 @@ class Flow(AbstractExplicit):
     volume: NonTrainable
 
     def __check_init__(self):
-        shapes = eqx.filter_eval_shape(lambda key: eqx.filter(_made(self.make, key), eqx.is_array), _ANY_KEY)
+        made = lambda key: eqx.filter(_made(self.make, key), eqx.is_array)
+        shapes = eqx.filter_eval_shape(made, jax.random.key(0))
         expected = [x.shape for x in jax.tree.leaves(shapes)]
         got = [jnp.shape(x.value if isinstance(x, NonTrainable) else x) for x in self.arrays]
         if got != expected:
@@ -93,7 +94,7 @@ class Flow(AbstractExplicit):
                 `uivi.families.conditionals.affine`.
         """
         _checks.prng_key(key)
-        size = jax.eval_shape(lambda key: _made(make, key).sample(key), _ANY_KEY).shape[0]
+        size = jax.eval_shape(lambda key: _made(make, key).sample(key), key).shape[0]
         arrays = jax.jit(lambda key: _arrays(_made(make, key)))(key)
         chosen = Frame.create(jnp.zeros(size), jnp.ones(size)) if frame is None else frame
         _checks.shape("the location of `frame`", chosen.loc, (size,), "it must have the size of the flow")
@@ -113,7 +114,7 @@ class Flow(AbstractExplicit):
         """Returns the FlowJAX distribution of w."""
         # Made anew in the trace of the caller: FlowJAX's layers hide arrays in closures. Its own arrays are
         # dropped for ours, and XLA drops their computation.
-        arrays, rest = eqx.partition(_made(self.make, _ANY_KEY), eqx.is_array)
+        arrays, rest = eqx.partition(_made(self.make, jax.random.key(0)), eqx.is_array)
         ours = [x() if isinstance(x, NonTrainable) else x for x in self.arrays]
         return eqx.combine(jax.tree.unflatten(jax.tree.structure(arrays), ours), rest)
 
@@ -143,8 +144,8 @@ class RealNVP(eqx.Module):
         _check_sizes(self)
         if self.dim < 2:
             raise ValueError(
-                f"expected `dim` of at least 2 for RealNVP, got {self.dim}: affine couplings of one number are a "
-                "Gaussian; use Spline"
+                f"expected `dim` of at least 2 for RealNVP, got {self.dim}: affine couplings of one number are "
+                "a Gaussian; use Spline"
             )
 
     def __call__(self, key: Key) -> Any:
@@ -179,9 +180,6 @@ class Spline(eqx.Module):
     def __call__(self, key: Key) -> Any:
         """Returns the distribution."""
         return _coupling(self, key, RationalQuadraticSpline(knots=self.knots, interval=self.interval))
-
-
-_ANY_KEY = jax.random.key(0)
 
 
 def _check_sizes(recipe: RealNVP | Spline) -> None:

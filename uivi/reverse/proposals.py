@@ -244,8 +244,8 @@ class LearnedState(NamedTuple):
 class AbstractLearned(AbstractProposal):
     """A proposal r(ε|z), alone or mixed with q(ε), fitted on the (ε, z) pairs that every update draws anyway.
 
-    Maximum likelihood on them minimises the forward KL to the true reverse conditional, without bias. Inputs are
-    standardised by running moments.
+    Maximum likelihood on them minimises the forward KL to the true reverse conditional, without bias. Inputs
+    are standardised by running moments.
     """
 
     prior_share: eqx.AbstractVar[float]
