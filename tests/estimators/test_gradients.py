@@ -23,7 +23,7 @@ from tests.reverse.faulty import Negated, Prior, Stuck
 from tests.reverse.table import LEARNED
 from uivi.estimators import UIVI, Explicit, StickingTheLanding
 from uivi.estimators.marginal_score import scores
-from uivi.families import ExplicitGaussian
+from uivi.families import AbstractExplicit, ExplicitGaussian
 from uivi.reverse import ISIR, Exact
 from uivi.targets import Density
 from uivi.trainable import trained
@@ -132,7 +132,8 @@ def test_info_counts_and_compiles(name, getkey):
     assert estimate.info.nonfinite == 0
     shapes = jax.tree.map(jnp.shape, trained(params))
     assert jax.tree.map(jnp.shape, trained(estimate.grads)) == shapes
-    assert np.isfinite(estimate.info.jump) == name.startswith(("uivi", "prior-score"))
+    has_chain = ("uivi", "prior-score", "aisivi", "bsivi")
+    assert np.isfinite(estimate.info.jump) == name.startswith(has_chain)
 
 
 def test_path_gradient_has_no_variance_at_the_posterior(x64, getkey):
@@ -156,7 +157,7 @@ def test_nonfinite_draws_are_counted(getkey):
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_wrong_family(name, getkey):
     row = ESTIMATORS[name]
-    other = make_oracle().family if isinstance(row.family(), ExplicitGaussian) else explicit_family()
+    other = make_oracle().family if isinstance(row.family(), AbstractExplicit) else explicit_family()
     with pytest.raises(TypeError, match=f"expected a .* got {type(other).__name__}: use uivi"):
         row.make().init(getkey(), other, row.target())
 
