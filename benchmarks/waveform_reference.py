@@ -2,8 +2,8 @@
 
     UIVI_DATA=... python -m benchmarks.waveform_reference [--chains 4] [--draws 20000]
 
-It writes `uivi/paper/methods/waveform_reference.csv`: the mean of each coefficient, then its row of the covariance.
-R-hat, effective sample sizes and the settings stand in the comments at the top.
+It writes `uivi/paper/methods/waveform_reference.csv`: for each coefficient its mean, then its row of the
+covariance. R-hat, effective sample sizes and the settings stand in the comments at the top.
 """
 
 import argparse
@@ -56,10 +56,10 @@ def main() -> None:
     noise = np.linalg.norm(halves[0] - halves[1]) / np.linalg.norm(halves[0])
     flat = draws.reshape(-1, draws.shape[-1])
     words = [
-        "posterior mean, then a row of the covariance, of each coefficient; python -m benchmarks.waveform_reference",
+        "mean, then row of the covariance, of each coefficient; by python -m benchmarks.waveform_reference",
         f"NumPyro {numpyro.__version__}, NUTS, {args.chains} chains of {args.draws} draws after {NUM_WARMUP}",
         f"R-hat at most {found['R-hat']:.5f}, {found['divergences']} divergences",
-        f"effective sample size at least {found['ess']:.0f} (draws), {found['ess of the squares']:.0f} (squares)",
+        f"effective sample size at least {found['ess']:.0f}, of squares {found['ess of the squares']:.0f}",
         f"relative Frobenius distance of the covariances of half the chains each: {noise:.4f}",
     ]
     rows = np.column_stack([flat.mean(0), np.cov(flat, rowvar=False)])

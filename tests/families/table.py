@@ -15,6 +15,7 @@ from uivi.families import (
     AtParticles,
     ExplicitGaussian,
     Exponential,
+    FullGaussian,
     Gamma,
     Gaussian,
     Laplace,
@@ -151,9 +152,16 @@ def _encoder(seed: int) -> MLP:
     return MLP.create(jax.random.key(seed), 3, 2, width=5)
 
 
+def full_gaussian() -> FullGaussian:
+    """Nothing symmetric; what is above the diagonal must not count."""
+    lower = jnp.array([[5.0, -7.0], [-0.8, 3.0]])
+    return FullGaussian(jnp.array([0.4, -0.3]), jnp.array([-0.5, 0.2]), lower)
+
+
 FAMILIES = {
     "semi-implicit": lambda: SemiImplicit(StandardNormal(NOISE_DIM), _linear(jax.random.key(0), 2, 0)),
     "explicit": lambda: ExplicitGaussian.create(2),
+    "full": full_gaussian,
     "two-nets": lambda: TwoNetGaussian(_encoder(1), _encoder(2)),
     "flow": lambda: Flow.create(jax.random.key(0), RealNVP(2, num_layers=2, width=4)),
 }

@@ -20,6 +20,7 @@ FIELDS = {
     "AtParticles": ["cloud", "inner"],
     "ExplicitGaussian": ["encoder"],
     "Exponential": ["net"],
+    "FullGaussian": ["loc", "log_diagonal", "lower"],
     "Gamma": ["net"],
     "Gaussian": ["net", "scale"],
     "Laplace": ["net", "scale"],

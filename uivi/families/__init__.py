@@ -22,6 +22,7 @@ from uivi.families.conditionals import (
     Warped,
 )
 from uivi.families.explicit import AbstractExplicit, ExplicitGaussian, TwoNetGaussian
+from uivi.families.full_gaussian import FullGaussian
 from uivi.families.linear_gaussian import LinearGaussian
 from uivi.families.mixing import AbstractMixing, StandardNormal, Uniform
 from uivi.families.semi_implicit import SemiImplicit
@@ -41,6 +42,7 @@ __all__ = [
     "AtParticles",
     "ExplicitGaussian",
     "Exponential",
+    "FullGaussian",
     "Gamma",
     "Gaussian",
     "Laplace",

@@ -19,6 +19,7 @@ from uivi import families, networks, trainable
 CLASSES: dict[str, type[eqx.Module]] = {
     # Families.
     "ExplicitGaussian": families.ExplicitGaussian,
+    "FullGaussian": families.FullGaussian,
     "SemiImplicit": families.SemiImplicit,
     "TwoNetGaussian": families.TwoNetGaussian,
     # Conditionals.

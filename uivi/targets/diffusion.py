@@ -1,7 +1,7 @@
 """A diffusion bridge: a nonlinear process observed with noise, the field's benchmark in 100 dimensions."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -11,6 +11,8 @@ from jaxtyping import Array, Float
 from uivi import _checks
 from uivi._types import Latent, Scalar
 from uivi.targets.base import AbstractGlobalTarget
+
+State = TypeVar("State", Array, np.ndarray)
 
 OBSERVATIONS = (
     *(-0.49225676, -0.9104231, -1.0714561, -0.9354941, -0.98942673, -0.74544746, -1.1115911),
@@ -23,12 +25,12 @@ _GRID = np.linspace(-3.5, 3.5, 1_401)
 """Points of the exact filter. Transitions have a standard deviation of 0.1, twenty spacings."""
 
 
-def bounded_drift(x: Array) -> Array:
+def bounded_drift(x: State) -> State:
     """Returns 10 (x - x³) / (1 + x²), the drift in all public code."""
     return 10 * (x - x**3) / (1 + x**2)
 
 
-def cubic_drift(x: Array) -> Array:
+def cubic_drift(x: State) -> State:
     """Returns 10 (x - x³), the drift that the papers print."""
     return 10 * (x - x**3)
 
@@ -65,7 +67,7 @@ class ConditionedDiffusion(AbstractGlobalTarget):
         noise: standard deviation of an observation.
     """
 
-    drift: Callable[[Array], Array] = eqx.field(static=True, default=bounded_drift)
+    drift: Callable[[Any], Any] = eqx.field(static=True, default=bounded_drift)
     observations: tuple[float, ...] = eqx.field(static=True, default=OBSERVATIONS)
     every: int = eqx.field(static=True, default=5)
     step: float = eqx.field(static=True, default=0.01)

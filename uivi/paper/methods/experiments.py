@@ -12,8 +12,18 @@ import optax
 
 from uivi import presets
 from uivi._types import Key
-from uivi.estimators import IWHVI, KSIVI, PVI, SIVI, SIVISM, UIVI, AbstractEstimator
-from uivi.families import MLP, Gaussian, LogScale, SemiImplicit, StandardNormal, small_init
+from uivi.estimators import IWHVI, KSIVI, PVI, SIVI, SIVISM, UIVI, AbstractEstimator, StickingTheLanding
+from uivi.families import (
+    MLP,
+    AbstractExplicit,
+    ExplicitGaussian,
+    FullGaussian,
+    Gaussian,
+    LogScale,
+    SemiImplicit,
+    StandardNormal,
+    small_init,
+)
 from uivi.paper.budgets import AbstractBudget, SecondsOf, Updates
 from uivi.paper.experiment import Experiment, Recipe, Takes
 from uivi.paper.methods import problems
@@ -50,6 +60,13 @@ def particles(key: Key, dim: int) -> SemiImplicit:
     return preset.particle_family(key, dim, num_particles=S, width=50)
 
 
+def gaussian(key: Key, dim: int) -> AbstractExplicit:
+    """Returns a Gaussian with a full covariance, or with independent coordinates in too many dimensions."""
+    del key
+    is_full = dim <= presets.FULL_COVARIANCE_UP_TO
+    return FullGaussian.create(dim) if is_full else ExplicitGaussian.create(dim)
+
+
 def default_family(problem: Callable[[], AbstractProblem]) -> Callable[[Key, int], SemiImplicit]:
     """Returns what makes the family of `uivi.fit`, on the start that it finds."""
     return lambda key, dim: family_on(key, dim, problem().frame)
@@ -84,7 +101,8 @@ SIZES = {
     "bsivi": f"S = {S}, K = {K}",
     "ksivi": f"S = {S} twice",
     "sivism": f"S = {S} twice, f of 2 × 128 units",
-    "explicit": f"S = {S}, full covariance",
+    "explicit": f"S = {S}, a full covariance; mean field for the networks",
+    "flow": f"S = {S}, RealNVP of 10 layers",
     "pvi": f"{S} particles, 1 draw of each, λ = 0",
     "default": f"S = {S}, the family of uivi.fit",
 }
@@ -101,6 +119,8 @@ def recipes(
             Recipe, num_steps=num_steps, quick_steps=QUICK_STEPS, budget=budget, optimizer=common_optimizer
         )
         found = {name: recipe(family=common_family, estimator=e) for name, e in ESTIMATORS.items()}
+        found["explicit"] = recipe(family=gaussian, estimator=StickingTheLanding(S))
+        found["flow"] = recipe(family=preset.flow_family, estimator=StickingTheLanding(S))
         found["pvi"] = recipe(family=particles, estimator=PVI(1, regularisation=0.0))
         found["default"] = recipe(
             family=default_family(problem), estimator=default, optimizer=presets.default_optimizer
@@ -164,7 +184,7 @@ METHODS = (
         "Bayesian network, yacht",
         _NETWORK,
         functools.partial(problems.network, "yacht"),
-        2_000,
+        1_000,
         _SMALL,
         "yacht",
     ),
@@ -173,7 +193,7 @@ METHODS = (
         "Bayesian network, Boston",
         _NETWORK,
         functools.partial(problems.network, "boston"),
-        2_000,
+        1_000,
         _SMALL,
         "boston",
     ),

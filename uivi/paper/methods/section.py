@@ -59,8 +59,8 @@ JUDGED = (
     "come from proposals that are learned anew for each fit, whatever its method has learned (particles and "
     "densities need none). KL(q‖p) is log Z minus the ELBO, from both sides, where log Z is known: 0 for the "
     "toys, an exact filter for the diffusion. Where it is not, a larger ELBO is better. A fit has failed if it "
-    "stopped early, or if its ELBO is not finite or a million nats off; it stays in the medians as far as it has numbers. k-hat below 0.7 "
-    "means that importance weights can be trusted."
+    "stopped early, or if its ELBO is not finite or a million nats off. It stays in the medians as far as it "
+    "has numbers. k-hat below 0.7 means that importance weights can be trusted."
 )
 SCORED = (
     "The diffusion's exact means and standard deviations come from the same filter. The literature's score of "
