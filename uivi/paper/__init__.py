@@ -6,6 +6,7 @@ Each folder holds `experiments.py` (recipes, published values), `task.py` (what 
 and `section.py` (its part of the report). `runner.py` runs any of them, `report/` shows the results.
 """
 
+from uivi.paper.budgets import SecondsOf, Updates
 from uivi.paper.experiment import AbstractTask, Effort, Experiment, Recipe, Takes
 from uivi.paper.experiments import DEVIATIONS, EXPERIMENTS, GROUPS, WHOLE, members, side_by_side
 from uivi.paper.plan import Run
@@ -21,7 +22,9 @@ __all__ = [
     "Experiment",
     "Recipe",
     "Run",
+    "SecondsOf",
     "Takes",
+    "Updates",
     "members",
     "run",
     "side_by_side",
