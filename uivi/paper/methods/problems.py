@@ -15,10 +15,11 @@ from uivi.families.conditionals.affine import Frame
 from uivi.fitting.posterior import Posterior
 from uivi.fitting.starts.effort import probe_of
 from uivi.fitting.starts.search import find_start
-from uivi.paper.methods.waveform import reference
+from uivi.paper.methods.waveform import Moments, reference
 from uivi.presets import FULL_COVARIANCE_UP_TO
 from uivi.targets import ConditionedDiffusion, LogisticRegression, NetworkRegression, Rescaled
 from uivi.targets.base import AbstractGlobalTarget
+from uivi.targets.diffusion import Marginals
 from uivi.targets.toys import AbstractToy
 
 NUM_POINTS = 4
@@ -120,28 +121,9 @@ class DiffusionProblem(AbstractProblem):
         return _original(self.target, fitted)
 
     def scores(self, fit: Posterior, draws: Draws) -> dict[str, float]:
-        """Returns the largest errors of means and standard deviations, and the literature's score.
-
-        That score is the mean over the posterior of the sum of the log marginal densities, which a kernel
-        density estimate reads off 1,000 draws. It does not see correlations.
-        """
+        """Returns how far the marginals are off."""
         del fit
-        mean, sd = draws.mean(0), draws.std(0)
-        return {
-            "mean_error": float(np.max(np.abs(mean - self.exact.mean) / self.exact.sd)),
-            "sd_error": float(np.max(np.abs(sd / self.exact.sd - 1))),
-            "kde": self._kde(draws[:KDE_DRAWS]),
-        }
-
-    def _kde(self, draws: Draws) -> float:
-        grid = self.exact.grid[::KDE_GRID]
-        total = 0.0
-        for own, exact in zip(draws.T, self.exact.densities[:, ::KDE_GRID], strict=True):
-            width = own.std(ddof=1) * len(own) ** -0.2  # Scott's rule
-            squares = -0.5 * ((grid[:, None] - own[None]) / width) ** 2
-            log_density = np.logaddexp.reduce(squares, 1) - np.log(len(own) * width * (2 * np.pi) ** 0.5)
-            total += float(exact @ log_density / exact.sum())
-        return total
+        return marginal_scores(self.exact, draws)
 
     def describe(self) -> dict[str, Any]:
         """Returns nothing: the observations belong to the target."""
@@ -161,14 +143,9 @@ class WaveformProblem(AbstractProblem):
         return _original(self.target, fitted)
 
     def scores(self, fit: Posterior, draws: Draws) -> dict[str, float]:
-        """Returns the largest error of a mean, and that of the covariance in the Frobenius norm."""
+        """Returns how far mean and covariance are off."""
         del fit
-        sd = np.sqrt(np.diag(self.exact.covariance))
-        gap = np.cov(draws, rowvar=False) - self.exact.covariance
-        return {
-            "mean_error": float(np.max(np.abs(draws.mean(0) - self.exact.mean) / sd)),
-            "covariance_error": float(np.linalg.norm(gap) / np.linalg.norm(self.exact.covariance)),
-        }
+        return moment_scores(self.exact, draws)
 
     def describe(self) -> dict[str, Any]:
         """Returns the data set."""
@@ -203,18 +180,66 @@ class NetworkProblem(AbstractProblem):
         return _original(self.target, fitted)
 
     def scores(self, fit: Posterior, draws: Draws) -> dict[str, float]:
-        """Returns RMSE and negative log-likelihood per test row, in the units of the data."""
+        """Returns how good the predictions for the test rows are, in the units of the data."""
         del fit
-        mean, log_precision = _predictions(self.network, jnp.asarray(draws, float), self.test_x)
-        mean, log_precision = np.asarray(mean, np.float64), np.asarray(log_precision, np.float64)[:, None]
-        squares = -0.5 * np.exp(log_precision) * (self.test_y - mean) ** 2
-        log_p = np.logaddexp.reduce(squares + 0.5 * (log_precision - np.log(2 * np.pi)), 0) - np.log(len(mean))
-        rmse = np.sqrt(np.mean((self.test_y - mean.mean(0)) ** 2))
-        return {"rmse": float(self.unit * rmse), "nll": float(np.log(self.unit) - np.mean(log_p))}
+        predicted = _predictions(self.network, jnp.asarray(draws, float), self.test_x)
+        mean, log_precision = (np.asarray(x, np.float64) for x in predicted)
+        return prediction_scores(mean, log_precision, self.test_y, self.unit)
 
     def describe(self) -> dict[str, Any]:
         """Returns the data set."""
         return _described(self.dataset)
+
+
+def marginal_scores(exact: Marginals, draws: Draws) -> dict[str, float]:
+    """Returns the largest errors of means and standard deviations, and the literature's score.
+
+    That score is the mean over the posterior of the sum of the log marginal densities, which a kernel density
+    estimate reads off 1,000 draws. It does not see correlations.
+    """
+    mean, sd = draws.mean(0), draws.std(0)
+    grid, score = exact.grid[::KDE_GRID], 0.0
+    for own, density in zip(draws[:KDE_DRAWS].T, exact.densities[:, ::KDE_GRID], strict=True):
+        width = own.std(ddof=1) * len(own) ** -0.2  # Scott's rule
+        squares = -0.5 * ((grid[:, None] - own[None]) / width) ** 2
+        log_density = np.logaddexp.reduce(squares, 1) - np.log(len(own) * width * (2 * np.pi) ** 0.5)
+        score += float(density @ log_density / density.sum())
+    return {
+        "mean_error": float(np.max(np.abs(mean - exact.mean) / exact.sd)),
+        "sd_error": float(np.max(np.abs(sd / exact.sd - 1))),
+        "kde": score,
+    }
+
+
+def moment_scores(exact: Moments, draws: Draws) -> dict[str, float]:
+    """Returns the largest error of a mean, and that of the covariance in the Frobenius norm."""
+    sd = np.sqrt(np.diag(exact.covariance))
+    gap = np.cov(draws, rowvar=False) - exact.covariance
+    return {
+        "mean_error": float(np.max(np.abs(draws.mean(0) - exact.mean) / sd)),
+        "covariance_error": float(np.linalg.norm(gap) / np.linalg.norm(exact.covariance)),
+    }
+
+
+def prediction_scores(
+    mean: Float[np.ndarray, "S R"],
+    log_precision: Float[np.ndarray, "S"],
+    values: Float[np.ndarray, "R"],
+    unit: float,
+) -> dict[str, float]:
+    """Returns RMSE of the mean prediction, and minus the mean log density of the values.
+
+    Args:
+        mean: prediction of each draw for each row, in standard units.
+        log_precision: log precision of the noise of each draw.
+        values: what was measured, in standard units.
+        unit: standard deviation of the data, by which both are divided.
+    """
+    log_precision = log_precision[:, None]
+    terms = 0.5 * (log_precision - np.log(2 * np.pi) - np.exp(log_precision) * (values - mean) ** 2)
+    log_p = np.logaddexp.reduce(terms, 0) - np.log(len(mean))
+    rmse = np.sqrt(np.mean((values - mean.mean(0)) ** 2))
+    return {"rmse": float(unit * rmse), "nll": float(np.log(unit) - np.mean(log_p))}
 
 
 @jax.jit

@@ -20,6 +20,9 @@ FLOOR = 1e-4
 """Smallest KL(q‖p) in the figure, below what its bounds resolve."""
 
 
+Color = tuple[float, float, float]
+
+
 class Score(NamedTuple):
     """How a score of a fit is shown.
 
@@ -169,14 +172,14 @@ def quality_figure(results: list[Result]) -> bytes:
     return plots.png(figure)
 
 
-def _colors(count: int) -> Iterable[tuple[float, ...]]:
+def _colors(count: int) -> Iterable[Color]:
     every = colormaps["tab20"].colors  # type: ignore[attr-defined]
     # The strong colours first.
     ordered = [*every[::2], *every[1::2]]
     return [ordered[i % len(ordered)] for i in range(count)]
 
 
-def _draw(axis, title: str, results: list[Result], look: dict[str, tuple[float, ...]]) -> None:
+def _draw(axis, title: str, results: list[Result], look: dict[str, Color]) -> None:
     timed = [r for r in results if r["config"]["preset"] == "seconds"] or results
     evidence = next((e for e in map(_log_evidence, timed) if e is not None), None)
     drawn = []
