@@ -1,5 +1,7 @@
 """The comparison: equal recipes, scores against closed forms, one judge for all, every method smokes."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
