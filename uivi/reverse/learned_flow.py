@@ -113,8 +113,16 @@ class LearnedFlow(AbstractLearned):
         nets = []
         for number, one in enumerate(jax.random.split(key, self.num_layers)):
             given, moved = (first, size - first) if number % 2 == 0 else (size - first, first)
-            shape = {"context_dim": inputs, "width": self.width, "depth": self.depth}
-            nets.append(MLP.create(one, given, 2 * moved, init=small_init, **shape))
+            net = MLP.create(
+                one,
+                given,
+                2 * moved,
+                context_dim=inputs,
+                width=self.width,
+                depth=self.depth,
+                init=small_init,
+            )
+            nets.append(net)
         return tuple(nets)
 
     def image(self, net: tuple[MLP, ...], inputs: Float[Array, "I"], noise_dim: int) -> CouplingsAt:
