@@ -31,7 +31,7 @@ from uivi.paper.methods.problems import AbstractProblem
 from uivi.paper.methods.task import MethodTask
 from uivi.presets import methods as preset
 from uivi.presets.density import family_on
-from uivi.reverse import HMC, ISIR, Amortised, AuthorsRule, Coupled, FromMixing, Importance, Learned
+from uivi.reverse import HMC, ISIR, Amortised, AuthorsRule, Coupled, Learned
 from uivi.targets import Banana, ConditionedDiffusion, Multimodal, XShaped, cubic_drift
 from uivi.training.optimisers import adam_cosine
 
@@ -84,8 +84,8 @@ ESTIMATORS: dict[str, AbstractEstimator] = {
     "uivi-paper": UIVI(S, HMC(5, 5, 5, AuthorsRule(initial=0.2))),
     "sivi": SIVI(S, K),
     "iwhvi": IWHVI(S, K, Amortised()),
-    "aisivi": UIVI(S, Importance(K, Learned(prior_share=0.1))),
-    "bsivi": UIVI(S, Importance(K, FromMixing())),
+    "aisivi": preset.paper_aisivi(S, K),
+    "bsivi": preset.paper_bsivi(S, K),
     "ksivi": KSIVI(S),
     "sivism": SIVISM(S),
 }
@@ -97,7 +97,7 @@ SIZES = {
     "uivi-paper": f"S = {S}, 5 + 5 HMC of 5 leapfrogs",
     "sivi": f"S = {S}, L = {K}",
     "iwhvi": f"S = {S}, K = {K}, learned",
-    "aisivi": f"S = {S}, K = {K}, learned",
+    "aisivi": f"S = {S}, K = {K} of a learned RealNVP",
     "bsivi": f"S = {S}, K = {K}",
     "ksivi": f"S = {S} twice",
     "sivism": f"S = {S} twice, f of 2 × 128 units",
