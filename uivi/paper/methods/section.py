@@ -141,7 +141,7 @@ def _columns(results: list[Result]) -> tuple[Column, ...]:
         value_column("k-hat", 2, "check", "weights", "pareto_k"),
         Column(header="verdicts", kind="text", cell=_verdicts),
         FAILED,
-        *COST[1:],
+        *COST[1:3],
     )
 
 

@@ -19,6 +19,7 @@ from uivi.paper.methods.judging import Budget
 from uivi.paper.methods.problems import AbstractProblem
 from uivi.reverse.proposals import FittedProposal
 from uivi.targets.base import AbstractTarget
+from uivi.training.driver import NUM_RECORDS
 from uivi.training.monitors import AbstractMonitor
 from uivi.training.update import FitState, Method
 
@@ -67,7 +68,8 @@ class MethodTask(AbstractTask):
     def monitors(self, num_steps: int, recipe: Recipe) -> Sequence[AbstractMonitor]:
         """Returns the monitor of the lower bound."""
         del recipe
-        b, every = self.budget, max(1, num_steps // NUM_LOOKS)
+        # A multiple of the updates between two records: any number of updates then runs in long stretches.
+        b, every = self.budget, max(1, num_steps // NUM_RECORDS) * (NUM_RECORDS // NUM_LOOKS)
         return (BoundCurve(every, max(64, b.draws // 4), max(8, b.mixing // 2), max(256, b.regressed // 4)),)
 
     def evaluate(self, key: Key, fit: Posterior, recipe: Recipe) -> dict[str, Any]:
