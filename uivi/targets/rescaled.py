@@ -43,7 +43,8 @@ class Rescaled(AbstractGlobalTarget):
     ) -> "Rescaled":
         """Computes the volume in float64, on the host."""
         wide = np.asarray(factor, np.float64)
-        volume = np.linalg.slogdet(wide)[1] if wide.ndim == 2 else np.sum(np.log(np.abs(wide)))
+        with np.errstate(divide="ignore"):  # the log of zero is refused below
+            volume = np.linalg.slogdet(wide)[1] if wide.ndim == 2 else np.sum(np.log(np.abs(wide)))
         if not np.isfinite(volume):
             raise ValueError("expected a `factor` with an inverse, got a singular one: w would have no density")
         return cls(inner, *(NonTrainable(jnp.asarray(x, float)) for x in (loc, factor, volume)))
