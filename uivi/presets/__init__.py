@@ -1,7 +1,7 @@
 """The two recipes: `default`, the best we can prove, and `paper`, faithful to its constants.
 
-Each kind of problem has a module: any density, logistic regression, variational autoencoders, their priors. `methods` has the
-settings of other methods.
+Each kind of problem has a module: any density, logistic regression, variational autoencoders, their priors.
+`methods` has the settings of other methods.
 """
 
 from uivi.presets import methods, regression, vae, vae_prior

@@ -29,7 +29,7 @@ RECIPES = {
     "score": {"dsivi-prior": _recipe(model=preset.dsivi_prior, estimator=preset.score())},
     "coupled": {"dsivi-prior": _recipe(model=preset.dsivi_prior, estimator=preset.coupled())},
 }
-"""By where the gradient of log p(z) comes from: its density, a bound by draws of ζ, or an estimate of its score."""
+"""By where the gradient of log p(z) comes from: its density, a bound by draws of ζ, or its score."""
 
 REFERENCE = "priors, not in the paper"
 
@@ -59,10 +59,11 @@ PRIORS = (
 )
 
 DEVIATIONS = (
-    "Larochelle's static binarization of MNIST in place of a fresh one for each epoch; Fashion-MNIST is cut at 0.5.",
+    "Larochelle's static binarization of MNIST in place of a fresh one for each epoch; Fashion-MNIST is cut "
+    "at 0.5.",
     "Layers of 300 ReLU units in place of gated ones.",
-    f"{STEPS:,} updates ({STEPS // 500} epochs) with a rate of 1e-3 that falls to zero, and averaged parameters, in "
-    "place of a constant 5e-4 for hundreds of epochs.",
+    f"{STEPS:,} updates ({STEPS // 500} epochs) with a rate of 1e-3 that falls to zero, and averaged "
+    "parameters, in place of a constant 5e-4 for hundreds of epochs.",
     "The learning rate warms up in 500 updates. The weight of the prior does not: a warm-up of 100 epochs "
     "would be longer than the fit.",
     "Pseudo-inputs begin at training images and are not kept between 0 and 1.",

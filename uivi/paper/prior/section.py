@@ -27,16 +27,16 @@ COLUMNS = (
 )
 
 NOTE = (
-    "Nats per test image, ± the Monte Carlo standard error for these images; medians over the seeds. All fits have "
-    "the same encoder, decoder and optimiser, and differ by the prior. The preset says where the gradient of "
-    "log p(z) comes from: “exact” its density, “bound” the bound of doubly semi-implicit inference, “score” an "
-    "importance-weighted estimate of the gradient of log p(z) itself, “coupled” the same without bias."
+    "Nats per test image, ± the Monte Carlo standard error for these images; medians over the seeds. All fits "
+    "have the same encoder, decoder and optimiser, and differ by the prior. The preset says where the gradient "
+    "of log p(z) comes from: “exact” its density, “bound” the bound of doubly semi-implicit inference, “score” "
+    "an importance-weighted estimate of the gradient of log p(z) itself, “coupled” the same without bias."
 )
 BOUND_NOTE = (
-    "log p(x) is the log of the mean importance weight p(x|z) p(z) / q(z|x). An implicit p(z) is replaced by an "
-    "unbiased estimate from proposals of ζ, so the mean weight is unbiased and its log too low in expectation. "
-    "The ELBO from below has the log of that estimate, the ELBO from above a tangent of the logarithm. The density "
-    "of N(0, I) and of a prior of rows is exact: both sides agree."
+    "log p(x) is the log of the mean importance weight p(x|z) p(z) / q(z|x). An implicit p(z) is replaced by "
+    "an unbiased estimate from proposals of ζ, so the mean weight is unbiased and its log too low in "
+    "expectation. The ELBO from below has the log of that estimate, the ELBO from above a tangent of the "
+    "logarithm. The density of N(0, I) and of a prior of rows is exact: both sides agree."
 )
 
 
