@@ -122,7 +122,7 @@ def vamp_prior(key: Key, images: np.ndarray, *, dim: int = LATENT_DIM, width: in
     """Returns a VampPrior with `default_explicit_family`'s encoder at 500 images (Tomczak & Welling 2018)."""
     encoder_key, rows_key = jax.random.split(key)
     picked = jax.random.choice(rows_key, len(images), (min(PSEUDO_INPUTS, len(images)),), replace=False)
-    rows = jnp.asarray(images[np.asarray(picked)], float)
+    rows = jnp.asarray(images)[picked].astype(float)
     return VampPrior(default_explicit_family(encoder_key, dim, width=width), rows)
 
 
