@@ -18,7 +18,7 @@ from uivi.training.optimisers import adam_cosine, with_average
 
 LATENT_DIM, WIDTH, BATCH_SIZE = 40, 300, 100
 SIZES = {"dim": LATENT_DIM, "width": WIDTH}
-RATE, WARMUP = 1e-3, 500
+RATE, WARMUP = 1e-3, 100
 NUM_PRIOR, NUM_SCORE, NUM_COUPLED = 100, 50, 24
 """Draws of ζ for each z: in the bound, in the gradient by importance sampling, in a step of coupled chains."""
 

@@ -64,7 +64,7 @@ DEVIATIONS = (
     "Layers of 300 ReLU units in place of gated ones.",
     f"{STEPS:,} updates ({STEPS // 500} epochs) with a rate of 1e-3 that falls to zero, and averaged "
     "parameters, in place of a constant 5e-4 for hundreds of epochs.",
-    "The learning rate warms up in 500 updates. The weight of the prior does not: a warm-up of 100 epochs "
+    "The learning rate warms up in 100 updates. The weight of the prior does not: a warm-up of 100 epochs "
     "would be longer than the fit.",
     "Pseudo-inputs begin at training images and are not kept between 0 and 1.",
     "The implicit prior has ten ζ and the size of the decoder; we did not have the original's.",

@@ -14,6 +14,7 @@ from uivi import datasets
 from uivi._jax import seldom_jit
 from uivi._types import Key
 from uivi.evaluation.doubly import DoublyEvaluated, evaluate_doubly, learn_proposal
+from uivi.families.base import AbstractFamily
 from uivi.fitting.posterior import Posterior
 from uivi.paper.experiment import AbstractTask, Effort, Recipe
 from uivi.paper.images import encoded
@@ -83,7 +84,7 @@ class PriorTask(AbstractTask):
         model = fit.target.target if isinstance(fit.target, Bounded) else fit.target
         assert isinstance(model, BernoulliVAE)
         images = jnp.asarray(self.test[: self.budget.test_images], jnp.float32)
-        return summary(judge(key, fit, with_density(model), images, self.budget))
+        return summary(judge(key, fit.family, with_density(model), images, self.budget))
 
     def exhibit(self, key: Key, fit: Posterior) -> dict[str, Any]:
         """Returns ten images from the model: the means of p(x|z) at draws of z from the prior."""
@@ -107,13 +108,13 @@ def with_density(model: AbstractPriorTarget) -> AbstractPriorTarget:
 
 
 def judge(
-    key: Key, fit: Posterior, model: AbstractPriorTarget, images: Float[Array, "B P"], budget: Budget
+    key: Key, family: AbstractFamily, model: AbstractPriorTarget, images: Float[Array, "B P"], budget: Budget
 ) -> DoublyEvaluated:
-    """Evaluates a fit whose q has a density, with a proposal that learns from the fitted prior."""
+    """Evaluates a model and its encoder, with a proposal that learns from the fitted prior."""
     learn_key, draw_key = jax.random.split(key)
     return evaluate_doubly(
         draw_key,
-        fit.family,
+        family,
         model,
         images,
         num_draws=budget.num_draws,
