@@ -66,7 +66,7 @@ def test_the_sides_bracket_the_elbo_and_close(x64, getkey):
 
 
 def test_the_sides_bracket_the_elbo_of_a_mixture_and_close(x64, getkey):
-    """At the same draws of z, so that the exact density leaves no other error. Swapped sides are the control."""
+    """At the same draws of z, which leaves no other error. Swapped sides are the control."""
     family, key, gaps = ExplicitGaussian(jnp.array([0.2, -0.4, -0.3, 0.1])), getkey(), []
     make = lambda prior: Observed(lambda z: -0.5 * jnp.sum((z - 0.5) ** 2), prior)
     exact = evaluate_doubly(key, family, make(GaussianMixture.of_rows(vamp())), num_draws=4_000)

@@ -19,8 +19,9 @@ from uivi.training.optimisers import adam_cosine, with_average
 LATENT_DIM, WIDTH, BATCH_SIZE = 40, 300, 100
 SIZES = {"dim": LATENT_DIM, "width": WIDTH}
 RATE, WARMUP = 1e-3, 100
-NUM_PRIOR, NUM_SCORE, NUM_COUPLED = 100, 50, 24
-"""Draws of ζ for each z: in the bound, in the gradient by importance sampling, in a step of coupled chains."""
+NUM_PRIOR, NUM_SCORE, NUM_COUPLED, MOST_STEPS = 100, 50, 24, 20
+"""Draws of ζ for each z in the bound, in the score by importance sampling, in a step of coupled chains; and the
+steps after which a pair of chains is given up."""
 
 
 class Parts(NamedTuple):
@@ -72,8 +73,8 @@ def score() -> PriorScore:
 
 
 def coupled() -> PriorScore:
-    """Returns the prior's score by coupled chains, without bias."""
-    return PriorScore(Explicit(1), Coupled(NUM_COUPLED, _learned(), most_steps=100))
+    """Returns the prior's score by coupled chains: without bias, but for pairs that are given up."""
+    return PriorScore(Explicit(1), Coupled(NUM_COUPLED, _learned(), most_steps=MOST_STEPS))
 
 
 def optimizer(num_steps: int) -> optax.GradientTransformation:
