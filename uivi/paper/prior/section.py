@@ -6,6 +6,7 @@ from uivi.paper.report import markup
 from uivi.paper.report.columns import COST, Column, bound, bound_column, number, run_columns, value_column
 from uivi.paper.report.section import Section
 from uivi.paper.results import Result, median, values
+from uivi.presets.vae_prior import MOST_STEPS
 
 REFERENCE = "normal"
 
@@ -30,8 +31,8 @@ NOTE = (
     "Nats per test image, ± the Monte Carlo standard error for these images; medians over the seeds. All fits "
     "have the same encoder, decoder and optimiser, and differ by the prior. The preset says where the gradient "
     "of log p(z) comes from: “exact” its density, “bound” the bound of doubly semi-implicit inference, “score” "
-    "an importance-weighted estimate of the gradient of log p(z) itself, “coupled” one by coupled chains, which is "
-    "unbiased but for chains that have not met after 20 steps."
+    "an importance-weighted estimate of the gradient of log p(z) itself, “coupled” one by coupled chains, "
+    f"which is unbiased but for chains that have not met after {MOST_STEPS} steps."
 )
 BOUND_NOTE = (
     "log p(x) is the log of the mean importance weight p(x|z) p(z) / q(z|x). An implicit p(z) is replaced by "
