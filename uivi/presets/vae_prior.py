@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import numpy as np
 import optax
@@ -19,6 +20,7 @@ from uivi.training.optimisers import adam_cosine, with_average
 LATENT_DIM, WIDTH, BATCH_SIZE = 40, 300, 100
 SIZES = {"dim": LATENT_DIM, "width": WIDTH}
 RATE, WARMUP = 1e-3, 100
+FIRST_LOG_SCALE = -2.0
 NUM_PRIOR, NUM_SCORE, NUM_COUPLED, MOST_STEPS = 100, 50, 24, 20
 """Draws of ζ for each z in the bound, in the score by importance sampling, in a step of coupled chains; and the
 steps after which a pair of chains is given up."""
@@ -32,8 +34,14 @@ class Parts(NamedTuple):
 
 
 def family(key: Key, dim: int) -> ExplicitGaussian:
-    """Returns a Gaussian encoder with two layers of 300 units."""
-    return vae.default_explicit_family(key, dim, width=WIDTH)
+    """Returns a Gaussian encoder with two layers of 300 units, which begins with small scales.
+
+    With scales of one the decoder would learn to ignore z before z says anything, and N(0, I) would stay there.
+    """
+    made = vae.default_explicit_family(key, dim, width=WIDTH)
+    assert isinstance(made.encoder, MLP)
+    bias = made.encoder.layers[-1].bias.at[dim:].set(FIRST_LOG_SCALE)
+    return eqx.tree_at(lambda f: f.encoder.layers[-1].bias, made, bias)
 
 
 def normal(key: Key, images: np.ndarray) -> Parts:

@@ -66,6 +66,7 @@ DEVIATIONS = (
     "parameters, in place of a constant 5e-4 for hundreds of epochs.",
     "The learning rate warms up in 100 updates. The weight of the prior does not: a warm-up of 100 epochs "
     "would be longer than the fit.",
+    "The scales of q begin near 0.14, in place of the warm-up, to keep the decoder from ignoring z.",
     "Pseudo-inputs begin at training images and are not kept between 0 and 1.",
     "The implicit prior has ten ζ and the size of the decoder; we did not have the original's.",
     f"The bounds of training take {preset.NUM_PRIOR} fresh ζ for each z.",
