@@ -151,6 +151,14 @@ def test_mistakes_are_one_message(args, message, tmp_path, monkeypatch, capsys):
     [
         (("banana",), ["banana default-uivi"]),
         (("logreg-iterations",), [f"logreg-iterations paper-hmc-{n}" for n in (1, 5, 20, 50)]),
+        (
+            ("vae-prior-mnist",),
+            [f"vae-prior-mnist {name}" for name in ("exact-normal", "exact-vamp", "bound-dsivi-prior")]
+            + [
+                f"vae-prior-mnist {name}"
+                for name in ("bound-dsivi-agg", "score-dsivi-prior", "coupled-dsivi-prior")
+            ],
+        ),
         (("banana", "--method", "all"), [f"banana default-{m}" for m in ("uivi", "sivi", "explicit")]),
         (("banana", "--preset", "paper, default"), ["banana paper-uivi", "banana default-uivi"]),
     ],

@@ -1,5 +1,6 @@
 """Gradients with an implicit prior, in its parameters and in those of q, against closed forms."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +15,7 @@ from uivi._types import ReverseDraws, ReverseInfo
 from uivi.estimators import UIVI, PriorScore
 from uivi.estimators.marginal_score import surrogate
 from uivi.estimators.prior_score import _Scored
-from uivi.priors import Bounded, Implicit, NoisySite
+from uivi.priors import Bounded, FixedImplicit, Implicit, NoisySite
 from uivi.reverse import AbstractPerDrawSampler, Coupled, Exact, FromMixing, Importance, Learned, from_mixing
 from uivi.targets import Observed
 from uivi.trainable import Frozen
@@ -43,6 +44,20 @@ def test_exact_draws_give_the_gradient_in_both(x64, getkey):
     samples = samples_of(getkey(), PriorScore(INNER, Exact(2)))
     assert_mean(samples, exact(), max_stderr=MAX_STDERR)
     assert_not_mean(-samples, exact())
+
+
+def test_a_prior_known_by_its_draws_gives_the_gradient_in_q_alone(x64, getkey):
+    """A posterior whose prior is a simulator: the gradient in q is the same, and the prior has none."""
+    family, bounded = doubly_oracle()
+    prior = FixedImplicit.create(linear_prior())
+    params = family, eqx.tree_at(lambda target: target.target.prior, bounded, prior)
+    pick = lambda grads: grads
+    samples = gradient_samples(getkey(), PriorScore(INNER, Exact(2)), params, NUM_ESTIMATES, pick=pick)
+    size = flat(family).size
+    assert samples.shape[1] == size
+    assert_mean(samples, exact()[:size], max_stderr=MAX_STDERR)
+    wrong = gradient_samples(getkey(), PriorScore(INNER, Prior()), params, NUM_ESTIMATES, pick=pick)
+    assert_not_mean(wrong, exact()[:size])
 
 
 @pytest.mark.parametrize("sampler", [Prior(), Negated()], ids=lambda s: type(s).__name__)

@@ -14,6 +14,7 @@ from tests.paper.samples import (
     iterations,
     logreg,
     printed,
+    prior,
     toy,
 )
 from uivi.paper import DEVIATIONS, report, results
@@ -80,6 +81,15 @@ def test_figure_5_shows_both_presets_of_uivi_and_explicit_runs_do_not_drift(writ
     assert vae.shown(runs) == [runs[0], runs[2]]
     assert vae.shown(runs[1:2]) == runs[1:2]
     assert vae.drift_figures(runs[1:2]) == []
+
+
+def test_the_gain_of_a_prior_is_over_the_normal_one_on_the_same_data(write):
+    other = {"name": "vae-prior-fashion", "title": "Fashion-MNIST"}
+    runs = [prior("exact", "normal", -91.0), prior(), prior(level=-100.0, **other)]
+    page = write(*runs)
+    assert [float(text.replace("−", "-")) for text in re.findall(r"<td>(1\.00|0\.00)</td>", page)] == [0, 1]
+    assert page.count("<td>0.50</td>") == 3  # the seeds
+    assert count_images(page) == 2
 
 
 def test_the_reference_is_drawn_only_for_the_same_images():
@@ -155,6 +165,10 @@ def test_tables_for_the_terminal():
         (
             "vae",
             "at least −97.220 ± 0.010 (Student-t), −95.00 by the paper's estimator (published −94.09), 1 seed",
+        ),
+        (
+            "vae-prior",
+            "bound-dsivi-prior: log p(x) at least −90.25 ± 0.01, ELBO from −94.44 ± 0.01 to −94.33 ± 0.01",
         ),
     ],
 )

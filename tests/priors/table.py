@@ -9,8 +9,7 @@ import numpy as np
 from tests.helpers import expected_log_density, make_oracle
 from uivi.families import MLP, ExplicitGaussian, LinearGaussian, SemiImplicit, StandardNormal, Uniform
 from uivi.priors import Bounded, FixedImplicit, GaussianMixture, Implicit, Normal, RowConditional, VampPrior
-from uivi.targets import Observed
-from uivi.trainable import NonTrainable
+from uivi.targets import Observed, Rows
 
 
 def linear_prior() -> SemiImplicit:
@@ -45,7 +44,7 @@ def rows() -> SemiImplicit:
 
 def vamp_at_data() -> VampPrior:
     pixels = (np.random.default_rng(0).random((7, 3)) < 0.4).astype(np.uint8)
-    return VampPrior(encoder(), NonTrainable(jnp.asarray(pixels)))
+    return VampPrior(encoder(), Rows.create(pixels, pad_to=9))
 
 
 KNOWN = {

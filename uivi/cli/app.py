@@ -64,7 +64,7 @@ def run_experiments(
         typer.Option(help="Methods separated by commas (uivi, sivi, explicit, ...), or `all`. Default: uivi."),
     ] = "",
     preset: Annotated[
-        str, typer.Option(help="Presets separated by commas (default, paper, ablation). Default: default.")
+        str, typer.Option(help="Presets separated by commas (default, paper, ...). Default: default, or all.")
     ] = "",
     steps: Annotated[int | None, typer.Option(help="Number of updates. Default: the preset's.")] = None,
     seed: Annotated[int, typer.Option(help="First seed.")] = 0,
@@ -183,9 +183,10 @@ def _separated(text: str) -> list[str]:
 
 
 def _presets(experiment: Experiment, preset: str) -> list[str]:
-    """Returns the presets that were asked for; without any, `default`, or the only one that there is."""
-    first = "default" if "default" in experiment.recipes else next(iter(experiment.recipes))
-    return _separated(preset or first)
+    """Returns the presets that were asked for; without any, `default`, or all if there is no such preset."""
+    if preset:
+        return _separated(preset)
+    return ["default"] if "default" in experiment.recipes else list(experiment.recipes)
 
 
 def _methods(experiment: Experiment, preset: str, method: str) -> list[str]:

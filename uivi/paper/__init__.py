@@ -1,4 +1,4 @@
-"""The experiments of the paper (Titsias & Ruiz 2019), as data: `toy/`, `regression/` and `vae/`.
+"""The experiments of the paper (Titsias & Ruiz 2019), as data: `toy/`, `regression/` and `vae/`; and `prior/`.
 
 Each folder holds `experiments.py` (recipes, published values), `task.py` (what is fitted and how it is judged)
 and `section.py` (its part of the report). `runner.py` runs any of them, `report/` shows the results.

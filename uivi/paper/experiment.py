@@ -31,6 +31,7 @@ class Recipe:
         num_steps: number of updates at full effort.
         quick_steps: number of updates at quick effort.
         model: builds the model that is trained with the family (a decoder) from a key and the data.
+        tie: gives the target the parts of the family that both have, as `uivi.estimators.lend` does.
         keep_best: history column that selects the final parameters; data is held out to compute it.
         is_brief: whether to evaluate the bounds only and skip costly references and pictures.
     """
@@ -41,6 +42,7 @@ class Recipe:
     num_steps: int
     quick_steps: int = 300
     model: Callable[[Key, Any], Any] | None = None
+    tie: Callable[[AbstractTarget, AbstractFamily], AbstractTarget] | None = None
     keep_best: str | None = None
     is_brief: bool = False
 
@@ -95,7 +97,7 @@ class Experiment:
 
     Attributes:
         name: name on the command line.
-        kind: section of the report that shows it: toy, logreg, iterations or vae.
+        kind: section of the report that shows it: toy, logreg, iterations, vae or vae-prior.
         title: human-readable name.
         reference: section, table and figure of the paper.
         task: builds the task from the effort.

@@ -215,7 +215,10 @@ def _fit(
     def start(task: AbstractTask, seed: int) -> FitState:
         family_key, run_key = jax.random.split(jax.random.key(np.uint32(seed)))
         target = task.target(jax.random.fold_in(family_key, 1), recipe)
-        return initial_state(run_key, method, recipe.family(family_key, target.dim), target)
+        family = recipe.family(family_key, target.dim)
+        if recipe.tie is not None:
+            target = recipe.tie(target, family)
+        return initial_state(run_key, method, family, target)
 
     states = [start(task, seed) for task in tasks for seed in plan.seeds]
     state = states[0] if len(states) == 1 else stack_states(states)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from uivi.paper.experiments import EXPERIMENTS
 from uivi.paper.results import Result, is_number, look_up
 
-PRESETS = ("paper", "default")
-KINDS = ("toy", "logreg", "iterations", "vae")
+PRESETS = ("paper", "default", "exact", "bound", "score", "coupled")
+KINDS = ("toy", "logreg", "iterations", "vae", "vae-prior")
 IMAGE = 28 * 28
 """Number of pixels of an image, each a byte."""
 
@@ -81,14 +81,14 @@ def _has_drift(seed: dict[str, Any]) -> bool:
 
 
 def _is_exhibit(value: Any) -> bool:
-    """Whether the draws are points of the plane, and the images as many as their reconstructions."""
+    """Whether draws are points of the plane, images whole, and as many as their reconstructions."""
     if not isinstance(value, dict):
         return False
     draws = value.get("draws") or []
     if not _is_list(draws, list) or not all(len(z) == 2 and all(map(is_number, z)) for z in draws):
         return False
-    sizes = [_count_bytes(value.get(name, "")) for name in ("images", "reconstructions")]
-    return sizes[0] == sizes[1] and sizes[0] % IMAGE == 0
+    sizes = [_count_bytes(value.get(name, "")) for name in ("images", "reconstructions", "generated")]
+    return sizes[0] == sizes[1] and all(size % IMAGE == 0 for size in sizes)
 
 
 def _count_bytes(text: Any) -> int:

@@ -1,6 +1,7 @@
 """All sections of the report, in order. A new kind of experiment needs a `section.py` and an entry here."""
 
 from uivi import _checks
+from uivi.paper.prior import section as prior
 from uivi.paper.regression import section as regression
 from uivi.paper.report.section import Section
 from uivi.paper.results import Result
@@ -12,6 +13,7 @@ SECTIONS: dict[str, Section] = {
     "logreg": regression.FIGURE_3,
     "iterations": regression.FIGURE_4,
     "vae": vae.SECTION,
+    "vae-prior": prior.SECTION,
 }
 
 
