@@ -60,8 +60,8 @@ FOUND = {
 }  # fmt: skip
 
 
-MILD = {"late", "unsure", "heavy square", "perhaps a heavy square", "dependent", "wide", "skipped", "far", "rough"}
-MILD |= {"coarse"}
+MILD = {"late", "unsure", "heavy square", "dependent", "wide", "skipped", "far", "rough", "coarse"}
+MILD |= {"perhaps a heavy square"}
 
 
 def test_a_good_fit_gets_no_advice():
