@@ -11,7 +11,7 @@ from uivi.evaluation import Check, Coverage, MomentGaps, Precision, Verdict
 FULL = dataclasses.replace(
     GOOD,
     verdict=Verdict.BAD,
-    gaps=MomentGaps(0.1, 0.2, 0.03, 0.04, 5, 0.4),
+    gaps=MomentGaps(0.1, 0.2, 0.03, 0.04, 5, 0.4, 0.1),
     precision=Precision(1e-6, 1e6),
     coverage=Coverage(4, 2, 9.6, 0.3),
     advice=("first", "second"),
@@ -30,7 +30,7 @@ TEXT = """\
   non-finite       3 proposals rejected, 2 updates skipped
   mean off by      0.100 ± 0.030 sd (largest error of a mean, by importance weights)
   sd off by        0.200 ± 0.040 (largest relative error of an sd)
-  heaviest tail    0.40 (k-hat of the squares of a variable)
+  heaviest tail    0.40 ± 0.10 (k-hat of the squares of a variable)
   search           4 paths ended in 2 regions up to 10 sds apart
   advice           first
   advice           second"""

@@ -18,6 +18,7 @@ from uivi.evaluation.look import BATCH, look
 from uivi.evaluation.wide import Pooled
 from uivi.fitting import display, plots, tables
 
+EPS = float(np.finfo(np.float32).eps)
 SHAPES = {
     "one number": {"x": ()},
     "many numbers": {f"x{i}": () for i in range(60)},
@@ -91,11 +92,11 @@ def test_the_table_is_made_once(fitted, monkeypatch):
 def test_errors_need_reliable_weights_and_find_the_wrong_variable():
     draws = np.random.default_rng(0).normal(size=(4_000, 2))
     ours, theirs = np.full(4_000, 1 / 4_000), np.exp(0.5 * draws[:, 1])
-    found = tables._errors(draws, (theirs / theirs.sum(), ours))
+    found = tables._errors(draws, (theirs / theirs.sum(), ours), EPS)
     assert found[0] < 0.1
     assert found[1] > 0.4
-    assert np.isnan(tables._errors(draws, None)).all()
-    assert np.isnan(tables._errors(np.ones((9, 1)), (np.full(9, 1 / 9), np.full(9, 1 / 9)))).all()
+    assert np.isnan(tables._errors(draws, None, EPS)).all()
+    assert np.isnan(tables._errors(np.ones((9, 1)), (np.full(9, 1 / 9), np.full(9, 1 / 9)), EPS)).all()
 
 
 @pytest.mark.parametrize(("slope", "expected"), [(0.0, 0.0), (0.5, 0.5)])
@@ -110,7 +111,7 @@ def test_wide_draws_count_in_errors(slope, expected):
     log_p[is_wide & (z[:, 0] < -4)] = -np.inf  # outside the support
     weights = tables._weights(Pooled(z, log_p, log_q, log_r, is_wide), None)
     assert weights is not None
-    np.testing.assert_allclose(tables._errors(z, weights), expected, atol=0.03)
+    np.testing.assert_allclose(tables._errors(z, weights, EPS), expected, atol=0.03)
     assert tables._weights(Pooled(z, np.where(is_wide, log_p, np.nan), log_q, log_r, is_wide), None) is None
 
 
@@ -147,7 +148,15 @@ def test_decimals_are_those_that_the_draws_are_worth_and_points_are_below_one_an
     # Similar scales share their number of decimals.
     assert [row[1] for row in rows([1.0, 0.996, 1, 1, 1], [1.0, 5.67, 1, 1, 1])] == ["1.00", "5.67"]
     assert rows([np.nan, np.nan, 1, 1, 1])[0][:3] == ["nan", "nan", "1"]
-    assert rows([3e8, 1.0, 3e8, 3e8, 3e8])[0][0] == "3e+08"
+    assert rows([3e8, 1e7, 3e8, 3e8, 3e8])[0][0] == "3e+08"
+    # As many digits as tell the quantiles apart.
+    assert rows([3e8, 10.0, 3e8 - 16, 3e8, 3e8 + 16])[0] == [
+        "300000000",
+        "10",
+        "299999984",
+        "300000000",
+        "300000016",
+    ]
 
 
 def test_a_models_variables_come_in_its_own_order():

@@ -145,7 +145,8 @@ def _gap_lines(gaps: MomentGaps | None) -> list[str]:
         f"  sd off by        {gaps.sd:.3f} ± {gaps.sd_stderr:.3f} (largest relative error of an sd)",
     ]
     if math.isfinite(gaps.tail):
-        lines.append(f"  heaviest tail    {gaps.tail:.2f} (k-hat of the squares of a variable)")
+        tail = f"{gaps.tail:.2f} ± {gaps.tail_stderr:.2f}"
+        lines.append(f"  heaviest tail    {tail} (k-hat of the squares of a variable)")
     return lines
 
 

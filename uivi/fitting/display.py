@@ -22,6 +22,8 @@ MOST_ADVICE = 14
 WIDTH = 80
 """Width to which words are folded, as many terminals have it."""
 NUM_BINS = 24
+LEAST_DIGITS, MOST_DIGITS = 4, 15
+"""Fewest and most significant digits of a number that is written without a fixed number of decimals."""
 COLUMNS = ("mean", "sd", "5 %", "50 %", "95 %", "error")
 WORDS = {
     Verdict.GOOD: "good. The draws can be used.",
@@ -160,7 +162,12 @@ def _rows(table: list[Variable], most: int) -> list[Row]:
             variable.labels, numbers, _decimals(numbers), variable.errors, variable.draws.T, strict=False
         )
         for label, row, decimals, error, draws in entries:
-            cells = [_written(x, decimals) for x in row.tolist()] + ([_error(error)] if with_error else [])
+            digits = _digits(row)
+            cells = [
+                _written(x, decimals, LEAST_DIGITS if name == "sd" else digits)
+                for name, x in zip(COLUMNS, row.tolist(), strict=False)
+            ]
+            cells += [_error(error)] if with_error else []
             rows.append((_short(label), cells, draws))
         if len(variable.labels) > limit:
             rows.append((f"  ... {len(variable.labels) - limit:,} more", [], None))
@@ -190,9 +197,17 @@ def _decimals(numbers: np.ndarray) -> list[int | None]:
     return [int(n) if fits else None for n, fits in zip(found, can, strict=True)]
 
 
-def _written(x: float, decimals: int | None) -> str:
+def _digits(row: np.ndarray) -> int:
+    """Returns how many significant digits serve where decimals do not: as many as tell quantiles apart."""
+    sd, largest = row[1], np.max(np.abs(row))
+    if not (np.isfinite(largest) and sd > 0):
+        return LEAST_DIGITS
+    return int(np.clip(2 + np.ceil(np.log10(largest / sd)), LEAST_DIGITS, MOST_DIGITS))
+
+
+def _written(x: float, decimals: int | None, digits: int) -> str:
     # Adding zero takes the sign from a zero.
-    return f"{x:.4g}" if decimals is None else f"{round(x, decimals) + 0.0:.{decimals}f}"
+    return f"{x:.{digits}g}" if decimals is None else f"{round(x, decimals) + 0.0:.{decimals}f}"
 
 
 def _on_the_point(column: Sequence[str]) -> list[str]:
