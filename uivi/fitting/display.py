@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from uivi._types import Status
-from uivi.evaluation.check import Check, Verdict
+from uivi.evaluation.check import Check, Verdict, labelled, number_lines
 from uivi.fitting.tables import Variable, worst
 
 if TYPE_CHECKING:
@@ -73,10 +73,11 @@ def text(posterior: "Posterior", found: Check | None, table: list[Variable]) -> 
 
 def details(posterior: "Posterior", found: Check | None) -> str:
     """Returns the numbers of the check, and the seconds of each phase as far as they are known."""
-    lines = str(found).splitlines() if found else []
+    lines = number_lines(found) if found else []
     if posterior.phases:
         words = ", ".join(f"{name} {spent:.1f}" for name, spent in posterior.phases.items())
-        lines += textwrap.wrap(words, WIDTH, initial_indent=f"  {'seconds':17}", subsequent_indent=" " * 19)
+        indents = {"initial_indent": labelled("seconds", ""), "subsequent_indent": labelled("", "")}
+        lines += textwrap.wrap(words, WIDTH, **indents)
     return "\n".join(lines)
 
 
