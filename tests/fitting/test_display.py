@@ -72,6 +72,12 @@ def test_long_vectors_are_shortened():
     assert "mu " in printed
 
 
+def test_entries_with_long_names_can_be_told_apart():
+    rows = made({"a" * 40: (12,)}).summary().splitlines()
+    labels = [line.split()[0] for line in rows if line.startswith("aaa")]
+    assert labels[::11] == [f"{'a' * 20}...{'a' * 6}[0]", f"{'a' * 20}...{'a' * 5}[11]"]
+
+
 def test_columns_are_aligned_and_the_numbers_are_those_of_the_draws(fitted):
     lines = fitted.summary().splitlines()
     head = next(i for i, line in enumerate(lines) if line.split()[:2] == ["mean", "sd"])
@@ -193,6 +199,12 @@ def test_plots(fitted):
         fitted.plot_history(dark=True),
     ):  # fmt: skip
         figure.canvas.draw()
+    long = made({"a" * 40: (2,), "$x^{": ()}).plot()
+    assert {axis.get_title() for axis in long.axes} - {""} == {
+        "aaaaaaaa...aaaaaa[0]",
+        "aaaaaaaa...aaaaaa[1]",
+        "\\$x^{",
+    }
     assert fitted.plot_check(dark=True).get_facecolor()[:3] == (0, 0, 0)
     with pytest.raises(ValueError, match=r"expected names among \['z'\].*got \['w'\]"):
         fitted.plot(["w"])

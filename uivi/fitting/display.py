@@ -10,7 +10,7 @@ import numpy as np
 
 from uivi._types import Status
 from uivi.evaluation.check import Check, Verdict, labelled, number_lines
-from uivi.fitting.tables import Variable, worst
+from uivi.fitting.tables import Variable, shortened, worst
 
 if TYPE_CHECKING:
     from uivi.fitting.posterior import Posterior
@@ -21,6 +21,8 @@ MOST_ADVICE = 14
 """Largest number of lines of advice in it."""
 WIDTH = 80
 """Width to which words are folded, as many terminals have it."""
+LONGEST_LABEL = 32
+"""Largest number of letters of a label in the table."""
 NUM_BINS = 24
 COLUMNS = ("mean", "sd", "5 %", "50 %", "95 %", "error")
 WORDS = {
@@ -132,7 +134,7 @@ def _footer(posterior: "Posterior", found: Check | None, table: list[Variable]) 
         lines.append(f"numbers from {len(table[0].draws):,} draws; more: posterior.summary(details=True)")
     if len(_columns(table)) == len(COLUMNS):
         error, label, _ = worst(table)[0]
-        where = _short(label).replace(" ", NOT_FOLDED)
+        where = shortened(label, LONGEST_LABEL).replace(" ", NOT_FOLDED)
         lines.insert(0, f"error: of the mean (in sds) or of the sd (relative); largest {error:.3f} ({where})")
     elif table and found and posterior.target is not None:
         lines.insert(0, "the error of each variable is unknown: the importance weights are not reliable")
@@ -162,7 +164,7 @@ def _rows(table: list[Variable], most: int) -> list[Row]:
         )
         for label, row, decimals, error, draws in entries:
             cells = [_written(x, decimals) for x in row.tolist()] + ([_error(error)] if with_error else [])
-            rows.append((_short(label), cells, draws))
+            rows.append((shortened(label, LONGEST_LABEL), cells, draws))
         if len(variable.labels) > limit:
             rows.append((f"  ... {len(variable.labels) - limit:,} more", [], None))
     columns = [_on_the_point(column) for column in zip(*(row[1] for row in rows if row[1]), strict=True)]
@@ -171,10 +173,6 @@ def _rows(table: list[Variable], most: int) -> list[Row]:
     if len(shown) < len(table):
         rows.append((f"... {len(table) - len(shown):,} more variables", [], None))
     return rows
-
-
-def _short(label: str) -> str:
-    return label if len(label) <= 32 else f"{label[:29]}..."
 
 
 def _decimals(numbers: np.ndarray) -> list[int | None]:

@@ -10,13 +10,15 @@ import numpy as np
 from uivi.evaluation.check import Check
 from uivi.evaluation.findings import GOOD_ERROR
 from uivi.evaluation.history import BOUND, History
-from uivi.fitting.tables import Variable, worst
+from uivi.fitting.tables import Variable, shortened, worst
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_POINTS = 1_000
 """Largest number of draws in a scatter plot."""
+LONGEST_LABEL = 20
+"""Largest number of letters of a label: more would not fit beside a plot."""
 MOST_ERRORS = 20
 """Largest number of entries in a plot of errors."""
 
@@ -154,5 +156,5 @@ def _changes(steps: list[Any], rounds: list[Any]) -> list[tuple[int, int]]:
 
 
 def _plain(label: str) -> str:
-    """Keeps Matplotlib from reading mathematics in a name."""
-    return label.replace("$", r"\$")
+    """Shortens a name, and keeps Matplotlib from reading mathematics in it."""
+    return shortened(label, LONGEST_LABEL).replace("$", r"\$")
