@@ -78,8 +78,8 @@ def details(posterior: "Posterior", found: Check | None) -> str:
     lines = number_lines(found) if found else []
     if posterior.phases:
         words = ", ".join(f"{name} {spent:.1f}" for name, spent in posterior.phases.items())
-        indents = {"initial_indent": labelled("seconds", ""), "subsequent_indent": labelled("", "")}
-        lines += textwrap.wrap(words, WIDTH, **indents)
+        first, others = labelled("seconds", ""), labelled("", "")
+        lines += textwrap.wrap(words, WIDTH, initial_indent=first, subsequent_indent=others)
     return "\n".join(lines)
 
 
