@@ -105,7 +105,7 @@ def test_the_number_of_draws_is_positive(fitted):
         fitted.to_arviz(jax.random.key(1), 0)
 
 
-def test_the_key_is_a_key(fitted):
+def test_the_key_is_a_key(fitted, unchecked):
     with pytest.raises(TypeError, match="expected `key` to be one JAX random key, got int 1"):
         fitted.to_arviz(1)
 
