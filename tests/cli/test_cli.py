@@ -112,6 +112,7 @@ def test_run_and_report(tmp_path):
         (("run", "banana", "--seeds", "-1"), "expected `seeds` to be a positive whole number, got -1"),
         (("run", "banana", "--out", "FILE/below"), "cannot write to"),
         (("report", "nowhere"), "expected results below nowhere, found none"),
+        (("report", "FILE"), "expected a directory with results, got the file FILE: give its directory, ."),
         (("run", "banana", "--seed", "-3"), "expected `seed` from 0 to 4294967295, got -3"),
         (("run", "banana", "--seed", str(2**32)), "expected `seed` from 0 to 4294967295, got 4294967296"),
         (("run", "banana", "--seed", str(10**20)), f"expected `seed` from 0 to 4294967295, got {10**20}"),

@@ -18,7 +18,7 @@ def changed(name, **fields):
 
 FOUND = {
     "broken": (dataclasses.replace(GOOD, status=Status.NONFINITE), "the fit broke down: lower"),
-    "interrupted": (dataclasses.replace(GOOD, status=Status.INTERRUPTED), "interrupted: with checkpoint="),
+    "interrupted": (dataclasses.replace(GOOD, status=Status.INTERRUPTED), "if it had a checkpoint=, the same"),
     "dependent": (changed("mixing", dependence=0.5), "the reverse sampler stays near its start"),
     "not recovered": (changed("mixing", recovered=0.5), "uivi.ISIR with more proposals"),
     "unknown mixing": (changed("mixing", recovered=math.nan), "the reverse sampler stays near its start"),

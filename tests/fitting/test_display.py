@@ -14,6 +14,7 @@ import pytest
 import uivi
 from tests.tiny import explicit_settings, implicit_settings, log_density
 from uivi.evaluation import verdict
+from uivi.evaluation.check import number_lines
 from uivi.evaluation.look import BATCH, look
 from uivi.evaluation.wide import Pooled
 from uivi.fitting import display, plots, tables
@@ -59,8 +60,9 @@ def test_how_a_fit_ended_is_said_only_if_it_ended_early(fitted):
 def test_details_have_the_seconds_of_each_phase(fitted):
     timed = dataclasses.replace(fitted, phases={"compiling": 2.04, "updates": 11.0})
     lines = timed.summary(details=True).splitlines()
-    assert lines[-1] == "  seconds          compiling 2.0, updates 11.0"
-    assert str(fitted.check()).splitlines()[-1] in lines
+    assert lines[-1] == "  seconds             compiling 2.0, updates 11.0"
+    numbers = number_lines(fitted.check())
+    assert lines[-1 - len(numbers) : -1] == numbers, "verdict and advice are at the top already"
     assert made({"mu": ()}).summary(details=True) == made({"mu": ()}).summary()
 
 
@@ -69,6 +71,12 @@ def test_long_vectors_are_shortened():
     shown = sum(line.startswith("theta[") for line in printed.splitlines())
     assert f"... {100 - shown} more" in printed
     assert "mu " in printed
+
+
+def test_entries_with_long_names_can_be_told_apart():
+    rows = made({"a" * 40: (12,)}).summary().splitlines()
+    labels = [line.split()[0] for line in rows if line.startswith("aaa")]
+    assert labels[::11] == [f"{'a' * 20}...{'a' * 6}[0]", f"{'a' * 20}...{'a' * 5}[11]"]
 
 
 def test_columns_are_aligned_and_the_numbers_are_those_of_the_draws(fitted):
@@ -200,9 +208,17 @@ def test_plots(fitted):
         fitted.plot_history(dark=True),
     ):  # fmt: skip
         figure.canvas.draw()
+    long = made({"a" * 40: (2,), "$x^{": ()}).plot()
+    assert {axis.get_title() for axis in long.axes} - {""} == {
+        "aaaaaaaa...aaaaaa[0]",
+        "aaaaaaaa...aaaaaa[1]",
+        "\\$x^{",
+    }
     assert fitted.plot_check(dark=True).get_facecolor()[:3] == (0, 0, 0)
     with pytest.raises(ValueError, match=r"expected names among \['z'\].*got \['w'\]"):
         fitted.plot(["w"])
+    with pytest.raises(ValueError, match=r"or entries such as z\[0\], got \[\]"):
+        fitted.plot([])
 
 
 def test_an_amortised_posterior_says_what_to_do():
@@ -227,4 +243,7 @@ def test_rounds_are_marked_in_the_history():
 def test_a_file_without_its_density_has_no_errors(tmp_path):
     explicit = uivi.fit(log_density, 2, key=jax.random.key(0), **explicit_settings())
     explicit.save(tmp_path / "fit")
-    assert "error" not in uivi.load(tmp_path / "fit").summary()
+    again = uivi.load(tmp_path / "fit")
+    assert "error" not in again.summary()
+    shown = again.plot_check().axes[0].texts
+    assert "unknown:\nthe file has no log density" in [text.get_text() for text in shown]

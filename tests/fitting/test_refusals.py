@@ -38,7 +38,7 @@ def test_more_updates_than_anyone_can_wait_for(num_steps, message):
         ({"dim": 2**25}, ValueError, "at most 10,000,000, got 33,554,432"),
         ({"dim": None, "init": {}}, ValueError, "at least one number, got none"),
         ({"dim": None, "init": {"a": np.zeros((0, 2))}}, ValueError, "at least one number, got none"),
-        ({"dim": None, "init": np.zeros(2, int)}, TypeError, "float arrays only, got .'int32'.: discrete"),
+        ({"dim": None, "init": np.zeros(2, int)}, TypeError, "float arrays only, got .'int32'.: write 0.0"),
         ({"checkpoint": 3}, TypeError, "`checkpoint` to be the path of a directory, got int"),
         ({"progress": "yes"}, TypeError, "`progress` to be True, False or a reporter, got str"),
     ],

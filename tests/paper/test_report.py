@@ -156,7 +156,7 @@ def test_tables_for_the_terminal():
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
-        ("toy", "banana default-uivi: KL(q‖p) 0.00521, 2 seed(s), 600 updates, 30.0 s per fit"),
+        ("toy", "banana default-uivi: KL(q‖p) 0.00521, 2 seeds, 600 updates, 30.0 s per fit"),
         (
             "logreg",
             "logreg-mnist paper-uivi: ELBO at least −23,591.01 ± 0.01, test log-likelihood per row −0.2658 ",

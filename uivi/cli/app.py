@@ -155,14 +155,14 @@ class Interrupted(RuntimeError):
 
 @contextlib.contextmanager
 def _says_how_to_resume() -> Iterator[None]:
-    """Turns Ctrl-C into a message with the command that goes on."""
+    """Turns Ctrl-C into a message with the command that continues the run."""
     try:
         yield
     except KeyboardInterrupt as error:
         arguments = [argument for argument in sys.argv[1:] if argument != "--resume"]
         command = shlex.join(["uivi", *arguments, "--resume"])
         raise Interrupted(
-            f"interrupted: finished runs and the last checkpoint are kept. To go on, run\n{command}"
+            f"interrupted: finished runs and the last checkpoint are kept. To continue, run\n{command}"
         ) from error
 
 

@@ -127,7 +127,7 @@ def _status(check: Check) -> Iterator[Finding]:
         )
     if check.status is Status.INTERRUPTED:
         yield Finding(
-            Verdict.BAD, "the fit was interrupted: with checkpoint=, the same call would go on from there"
+            Verdict.BAD, "the fit was interrupted: if it had a checkpoint=, the same call continues it"
         )
 
 

@@ -129,6 +129,11 @@ def _labels(name: str, shape: tuple[int, ...], axes: list[Any]) -> Iterator[str]
         yield f"{name}[{', '.join(parts)}]" if parts else name
 
 
+def shortened(label: str, most: int) -> str:
+    """Returns a label without its middle if it is too long: the end tells the entries of a variable apart."""
+    return label if len(label) <= most else f"{label[: most - 12]}...{label[-9:]}"
+
+
 def _numbers(draws: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"), warnings.catch_warnings():  # draws that are not finite show as nan
         warnings.simplefilter("ignore", RuntimeWarning)

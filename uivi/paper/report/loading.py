@@ -32,10 +32,17 @@ def load_results(directory: pathlib.Path) -> Loaded:
     """Loads every `result.json` below `directory`.
 
     Raises:
-        FileNotFoundError: if there is no file.
+        NotADirectoryError: if `directory` is a file.
+        FileNotFoundError: if there is no file below it.
         ValueError: if none of the files can be shown, with the reason of each.
     """
-    paths = sorted(pathlib.Path(directory).glob("**/result.json"))
+    directory = pathlib.Path(directory)
+    if directory.is_file():
+        raise NotADirectoryError(
+            f"expected a directory with results, got the file {directory}: give its directory, "
+            f"{directory.parent}"
+        )
+    paths = sorted(directory.glob("**/result.json"))
     if not paths:
         raise FileNotFoundError(
             f"expected results below {directory}, found none: run `uivi run toy --out {directory}` first"
@@ -60,7 +67,7 @@ def _load(path: pathlib.Path) -> Result:
         ) from error
     if fault := _fault(result):
         raise ValueError(
-            f"expected a result of this version of uivi in {path}, got one of another ({fault}): delete it and "
+            f"expected a result of this version of uivi in {path}, got something else ({fault}): delete it and "
             "run again"
         )
     return result
