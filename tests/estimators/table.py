@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from tests.helpers import make_oracle
 from tests.priors.table import encoder, linear_prior, vamp
 from uivi.estimators import (
     IWHVI,
@@ -39,6 +38,7 @@ from uivi.reverse import (
     Importance,
 )
 from uivi.targets import AbstractTarget, Observed
+from uivi.testing import make_oracle
 
 
 class Row(NamedTuple):

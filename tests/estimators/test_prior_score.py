@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from tests.estimators.table import explicit_family
-from tests.helpers import assert_mean, assert_not_mean, flat, gradient_samples, make_oracle
 from tests.priors.table import doubly_oracle, linear_prior, negative_doubly_elbo, rows, vamp
-from tests.reverse.faulty import Negated, Prior
 from tests.reverse.table import LEARNED
 from uivi._types import ReverseDraws, ReverseInfo
 from uivi.estimators import UIVI, PriorScore
@@ -17,6 +15,7 @@ from uivi.estimators.prior_score import _Scored
 from uivi.priors import Bounded, Implicit, NoisySite
 from uivi.reverse import AbstractPerDrawSampler, Coupled, Exact, FromMixing, Importance, Learned, from_mixing
 from uivi.targets import Observed
+from uivi.testing import Blind, Negated, assert_mean, assert_not_mean, flat, gradient_samples, make_oracle
 from uivi.trainable import Frozen
 
 NUM_ESTIMATES = 6_000
@@ -45,7 +44,7 @@ def test_exact_draws_give_the_gradient_in_both(x64, getkey):
     assert_not_mean(-samples, exact())
 
 
-@pytest.mark.parametrize("sampler", [Prior(), Negated()], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("sampler", [Blind(), Negated()], ids=lambda s: type(s).__name__)
 def test_wrong_draws_are_noticed_in_both(sampler, x64, getkey):
     """Draws from p(ζ) instead of p(ζ|z), or mirrored."""
     samples = samples_of(getkey(), PriorScore(INNER, sampler))

@@ -16,7 +16,6 @@ from tests.evaluation.test_likelihood import (
     SHIFT,
     semi_implicit,
 )
-from tests.helpers import assert_mean, assert_not_mean, make_oracle, z_threshold
 from tests.priors.table import doubly_oracle, linear_prior, negative_doubly_elbo, rows, vamp
 from uivi.evaluation import evaluate_doubly, learn_proposal
 from uivi.evaluation.doubly import tangent_and_jensen
@@ -24,6 +23,7 @@ from uivi.families import ExplicitGaussian, LinearGaussian, SemiImplicit, Standa
 from uivi.priors import Implicit
 from uivi.reverse import Learned
 from uivi.targets import AbstractPrior, AbstractPriorTarget, Observed
+from uivi.testing import assert_mean, assert_not_mean, make_oracle, z_threshold
 
 NUM_DRAWS = 2**14
 FEW, MANY = 12, 96

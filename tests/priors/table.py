@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tests.helpers import expected_log_density, make_oracle
 from uivi.families import MLP, ExplicitGaussian, LinearGaussian, SemiImplicit, StandardNormal, Uniform
 from uivi.priors import Bounded, FixedImplicit, GaussianMixture, Implicit, Normal, RowConditional, VampPrior
 from uivi.targets import Observed
+from uivi.testing import expected_log_density, make_oracle
 from uivi.trainable import NonTrainable
 
 

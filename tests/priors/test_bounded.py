@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import uivi
-from tests.helpers import assert_mean, assert_not_mean
 from tests.priors.table import doubly_oracle, gaussian_mixture, linear_prior, rows, vamp
 from uivi.estimators import SIVI, UIVI, Explicit, PriorScore
 from uivi.estimators.base import RepeatedSites
@@ -23,6 +22,7 @@ from uivi.families import (
 from uivi.priors import Bounded, FixedImplicit, Implicit, Normal
 from uivi.reverse import Importance, Learned
 from uivi.targets import BernoulliVAE, Observed, Rows, log_density_at
+from uivi.testing import assert_mean, assert_not_mean
 from uivi.training.optimisers import adam_cosine
 from uivi.training.update import Method, initial_state, run_updates
 

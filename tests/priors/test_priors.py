@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.helpers import assert_mean, assert_not_mean
 from tests.priors.table import IMPLICIT, KNOWN, PRIORS, encoder, linear_prior, rows, vamp, vamp_at_data
 from uivi.families import MLP, ExplicitGaussian, Gaussian, LogScale, SemiImplicit, StandardNormal
 from uivi.priors import FixedImplicit, GaussianMixture, Implicit, Normal, RowConditional, VampPrior
+from uivi.testing import assert_mean, assert_not_mean
 from uivi.trainable import NonTrainable, trained
 
 

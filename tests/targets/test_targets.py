@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tests.helpers import FAILURE_RATE, assert_mean, assert_not_mean
 from tests.priors.table import doubly_oracle
 from uivi.networks import MLP
 from uivi.targets import (
@@ -26,6 +25,7 @@ from uivi.targets import (
     XShaped,
     log_density_at,
 )
+from uivi.testing import FAILURE_RATE, assert_mean, assert_not_mean
 
 TOYS = {"banana": Banana, "multimodal": Multimodal, "x-shaped": XShaped}
 """Normalised, with exact draws."""
