@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.priors.table import IMPLICIT, KNOWN, PRIORS, encoder, linear_prior, rows, vamp, vamp_at_data
+from tests.priors.table import IMPLICIT, KNOWN, PRIORS, encoder, rows, vamp, vamp_at_data
 from uivi.families import MLP, ExplicitGaussian, Gaussian, LogScale, SemiImplicit, StandardNormal
 from uivi.priors import FixedImplicit, GaussianMixture, Implicit, Normal, RowConditional, VampPrior
-from uivi.testing import assert_mean, assert_not_mean
+from uivi.testing import assert_mean, assert_not_mean, make_linear_prior
 from uivi.trainable import NonTrainable, trained
 
 
@@ -87,7 +87,7 @@ def test_rows_of_data_are_not_trained_but_their_encoder_is():
 
 
 def test_a_fixed_prior_draws_the_same_and_has_no_gradient(getkey):
-    prior, fixed, key = Implicit(linear_prior()), FixedImplicit.create(linear_prior()), getkey()
+    prior, fixed, key = Implicit(make_linear_prior()), FixedImplicit.create(make_linear_prior()), getkey()
     assert not jax.tree.leaves(trained(fixed))
     assert len(jax.tree.leaves(trained(prior))) == 3
     for one, other in zip(prior.sample(key), fixed.sample(key), strict=True):

@@ -5,6 +5,7 @@ from uivi.testing.conditionals import (
     assert_reparameterised,
     check_conditional,
 )
+from uivi.testing.doubly import DoublyOracle, make_doubly_oracle, make_linear_prior, negative_doubly_elbo
 from uivi.testing.estimators import check_estimator
 from uivi.testing.faults import AbstractFaulty, Blind, Negated, Stuck
 from uivi.testing.line import (
@@ -46,6 +47,7 @@ __all__ = [
     "TARGET_MEAN",
     "AbstractFaulty",
     "Blind",
+    "DoublyOracle",
     "Negated",
     "Oracle",
     "Stuck",
@@ -68,9 +70,12 @@ __all__ = [
     "gauss_hermite",
     "gradient_samples",
     "line_log_density",
+    "make_doubly_oracle",
     "make_line_oracle",
+    "make_linear_prior",
     "make_oracle",
     "negative_conditional_elbo",
+    "negative_doubly_elbo",
     "negative_elbo",
     "negative_line_elbo",
     "negative_sivi_bound",

@@ -35,8 +35,8 @@ def check_estimator(
 
     Gradients have the structure of the trained arrays, and are finite. Info is made of scalars in the precision
     of the family. The state keeps its structure. Two fits run side by side, compiled once: the same key gives
-    the same numbers, another key gives others, and neither fit sees the other. Two updates are one update and
-    one more, also when a checkpoint lies between them.
+    the same numbers, another key gives others, and neither fit sees the other. Two updates are one update, a
+    checkpoint and one more.
 
     This says nothing about bias: see `assert_unbiased`.
 
@@ -57,25 +57,25 @@ def check_estimator(
     def start(*keys: Key) -> FitState:
         return stack_states([initial_state(key, method, family, target) for key in keys])
 
-    def run(state: FitState, num_steps: int) -> tuple[FitState, ChunkInfo]:
-        return run_updates(method, state, num_steps)
+    def two_updates(*keys: Key) -> tuple[list[FitState], ChunkInfo]:
+        ended, info = run_updates(method, start(*keys), 2)
+        return unstack_states(ended), info
 
-    ended, info = run(start(first_key, second_key), 2)
+    fits, info = two_updates(first_key, second_key)
     num_traces = traces.count
     require(not np.any(info.skipped), f"a gradient of {type(estimator).__name__} is not finite")
-    fits = unstack_states(ended)
-    again = unstack_states(run(start(first_key, second_key), 2)[0])
-    place = differing(fits, again)
+    place = differing(fits, two_updates(first_key, second_key)[0])
     require(not place, f"the same key gave other numbers at {place}: take all randomness from `key`")
 
-    others = unstack_states(run(start(first_key, other_key), 2)[0])
+    others, _ = two_updates(first_key, other_key)
     place = differing(fits[0], others[0])
     require(not place, f"a fit depends on the fit beside it, at {place}: average over the axes of one fit only")
     params = lambda fit: (fit.family, fit.target, fit.est_state)
     require(differing(params(fits[1]), params(others[1])), "another key gave the same numbers: use `key`")
 
-    half, _ = run(start(first_key, second_key), 1)
-    place = differing(fits, unstack_states(run(restored(half), 1)[0]))
+    half, _ = run_updates(method, start(first_key, second_key), 1)
+    whole, _ = run_updates(method, restored(half), 1)
+    place = differing(fits, unstack_states(whole))
     require(
         not place,
         "two updates are not one update, a checkpoint and one more: they differ at "
