@@ -72,12 +72,12 @@ def check_conditional(
         ("log_prob_pairs", found.pairs, found.mapped_pairs),
         ("mean_score", found.mean_score, found.mapped_mean_score),
     )
-    digits = {"rtol": 1e-9, "atol": 1e-9} if eps.dtype == jnp.float64 else {"rtol": 1e-2, "atol": 1e-2}
+    tolerance = 1e-9 if eps.dtype == jnp.float64 else 1e-2
     for method, values, expected in comparisons:
         shapes = values.shape, expected.shape
         require(shapes[0] == shapes[1], f"expected shape {shapes[1]} of {method}, got {shapes[0]}")
         message = f"{method} of {name} is not what its log_prob says"
-        np.testing.assert_allclose(values, expected, **digits, err_msg=message)
+        np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance, err_msg=message)
 
 
 def _require_shape(what: str, found: Array, shape: tuple[int, ...], dtype: np.dtype) -> None:

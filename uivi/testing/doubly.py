@@ -32,8 +32,8 @@ def make_doubly_oracle(num_draws: int = 2) -> DoublyOracle:
     """Returns the oracle with `make_linear_prior`, whose log density is bounded with so many draws of ζ."""
     oracle = make_oracle()
     log_likelihood = lambda z: oracle.target.log_joint(z, ())
-    target = Bounded(Observed(log_likelihood, Implicit(make_linear_prior())), num_draws)
-    return DoublyOracle(oracle.family, target)
+    observed = Observed(function=log_likelihood, prior=Implicit(make_linear_prior()))
+    return DoublyOracle(oracle.family, Bounded(observed, num_draws))
 
 
 def negative_doubly_elbo(conditionals: tuple[LinearGaussian, LinearGaussian]) -> Scalar:

@@ -1,5 +1,7 @@
 """What every estimator promises, whatever it does."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -119,10 +121,10 @@ def _check_structure(key: Key, estimator: AbstractEstimator, params: Params) -> 
     require_same_structure(f"the gradient of {name}", grads[1], grads[0])
     require_same_structure(f"the state of {name} after an update", *states)
     dtype = jnp.result_type(*jax.tree.leaves(trained(family)))
-    scalars = Info(*(jax.ShapeDtypeStruct((), dtype) for _ in Info._fields))
-    require_same_structure(f"the info of {name}", scalars, info)
+    scalar: Any = jax.ShapeDtypeStruct((), dtype)
+    require_same_structure(f"the info of {name}", Info(*[scalar] * len(Info._fields)), info)
     if isinstance(family, SemiImplicit):
-        expected = jax.ShapeDtypeStruct((3, family.noise_dim), dtype), jax.ShapeDtypeStruct((), dtype)
+        expected = jax.ShapeDtypeStruct((3, family.noise_dim), dtype), scalar
         require_same_structure(f"draws and log density of the proposal of {name}", expected, proposed)
 
 

@@ -1,5 +1,7 @@
 """What every reverse sampler promises, whatever it does."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from uivi._jax import strongly_typed
-from uivi._types import Draw, Key
+from uivi._types import Draw, Key, ReverseDraws, ReverseInfo
 from uivi.families.semi_implicit import SemiImplicit
 from uivi.reverse.base import AbstractReverseSampler, Reversed, sample_reverse
 from uivi.testing.promises import Counter, differing, require, require_same_structure, restored
@@ -66,12 +68,14 @@ def check_reverse_sampler(
 
 def _check_structure(name: str, pairs: Draw, state: PyTree, found: Reversed) -> None:
     """Compares shapes and dtypes with what is promised."""
-    dtype, num_draws = pairs.z.dtype, found.draws.eps.shape[1]
-    like = lambda *shape: jax.ShapeDtypeStruct((NUM_CHAINS, *shape), dtype)
-    size = pairs.eps.shape[1]
-    expected = type(found.draws)(like(num_draws, size), like(num_draws), like(size))
-    require_same_structure(f"the draws of {name}", expected, found.draws)
-    info = type(found.info)(*(like() for _ in found.info))
+    num_draws, size = found.draws.eps.shape[1], pairs.eps.shape[1]
+
+    def like(*shape: int) -> Any:
+        return jax.ShapeDtypeStruct((NUM_CHAINS, *shape), pairs.z.dtype)
+
+    draws = ReverseDraws(like(num_draws, size), like(num_draws), like(size))
+    require_same_structure(f"the draws of {name}", draws, found.draws)
+    info = ReverseInfo(*[like()] * len(ReverseInfo._fields))
     require_same_structure(f"the info of {name}", info, found.info)
     require_same_structure(f"the state of {name} after an update", state, found.state)
 
