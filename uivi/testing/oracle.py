@@ -16,7 +16,9 @@ from uivi.targets.density import Density
 from uivi.testing.sampling import flat
 
 TARGET_MEAN = np.array([0.7, -1.1])
+"""Mean of the target of `make_oracle`."""
 TARGET_COVARIANCE = np.array([[1.3, 0.5], [0.5, 0.6]])
+"""Its covariance."""
 LOG_CONSTANT = 1.7
 """The target is not normalised."""
 
