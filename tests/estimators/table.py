@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from tests.helpers import make_oracle
-from tests.priors.table import encoder, linear_prior, vamp
+from tests.priors.table import encoder, vamp
 from uivi.estimators import (
     IWHVI,
     KSIVI,
@@ -39,6 +38,7 @@ from uivi.reverse import (
     Importance,
 )
 from uivi.targets import AbstractTarget, Observed
+from uivi.testing import make_linear_prior, make_oracle
 
 
 class Row(NamedTuple):
@@ -67,7 +67,7 @@ def explicit_family() -> ExplicitGaussian:
 
 def split_target() -> Bounded:
     """The oracle's target, of which an implicit prior is a factor."""
-    prior, oracle = linear_prior(), make_oracle().target
+    prior, oracle = make_linear_prior(), make_oracle().target
     log_likelihood = lambda z: oracle.log_joint(z, ()) - prior.conditional.marginal_log_prob(z)
     return Bounded(Observed(log_likelihood, Implicit(prior)), 2)
 

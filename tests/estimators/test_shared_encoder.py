@@ -5,13 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.helpers import flat
 from tests.priors.table import encoder, vamp
 from uivi.estimators import SIVI, UIVI, Explicit, PriorScore, SharedEncoder, lend
 from uivi.families import MLP, ExplicitGaussian, SemiImplicit, Uniform
 from uivi.priors import Bounded, Implicit, RowConditional, VampPrior
 from uivi.reverse import FromMixing, Importance
 from uivi.targets import BernoulliVAE, Rows
+from uivi.testing import flat
 from uivi.trainable import trained
 from uivi.training.optimisers import adam_cosine
 from uivi.training.update import Method, initial_state, run_updates

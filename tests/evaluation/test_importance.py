@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tests.helpers import assert_mean
 from uivi.evaluation import importance
 from uivi.evaluation.findings import HEAVY_TAIL
+from uivi.testing import assert_mean
 
 
 def test_the_log_mean_weight_and_its_standard_error(x64, getkey):

@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.helpers import assert_mean, assert_not_mean
-from tests.priors.table import IMPLICIT, KNOWN, PRIORS, encoder, linear_prior, rows, vamp, vamp_at_data
+from tests.priors.table import IMPLICIT, KNOWN, PRIORS, encoder, rows, vamp, vamp_at_data
 from uivi.families import MLP, ExplicitGaussian, Gaussian, LogScale, SemiImplicit, StandardNormal
 from uivi.priors import FixedImplicit, GaussianMixture, Implicit, Normal, RowConditional, VampPrior
 from uivi.targets import Rows
+from uivi.testing import assert_mean, assert_not_mean, make_linear_prior
 from uivi.trainable import trained
 
 
@@ -108,7 +108,7 @@ def test_draws_come_from_the_rows_without_their_padding(x64, getkey):
 
 
 def test_a_fixed_prior_draws_the_same_and_has_no_gradient(getkey):
-    prior, fixed, key = Implicit(linear_prior()), FixedImplicit.create(linear_prior()), getkey()
+    prior, fixed, key = Implicit(make_linear_prior()), FixedImplicit.create(make_linear_prior()), getkey()
     assert not jax.tree.leaves(trained(fixed))
     assert len(jax.tree.leaves(trained(prior))) == 3
     for one, other in zip(prior.sample(key), fixed.sample(key), strict=True):

@@ -7,7 +7,6 @@ import blackjax
 import jax
 import jax.numpy as jnp
 
-from tests.helpers import trained_state
 from uivi.reverse import (
     HMC,
     ISIR,
@@ -23,6 +22,7 @@ from uivi.reverse import (
     Importance,
     Learned,
 )
+from uivi.testing import trained_state
 
 
 class Row(NamedTuple):

@@ -6,7 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.helpers import (
+from tests.reverse.faulty import ExactMean
+from uivi._types import Draw
+from uivi.estimators import UIVI
+from uivi.reverse import ISIR, Coupled, FromMixing, Learned
+from uivi.testing import (
     assert_mean,
     assert_not_mean,
     compiled_reverse,
@@ -15,10 +19,6 @@ from tests.helpers import (
     make_oracle,
     trained_state,
 )
-from tests.reverse.faulty import ExactMean
-from uivi._types import Draw
-from uivi.estimators import UIVI
-from uivi.reverse import ISIR, Coupled, FromMixing, Learned
 
 NUM_PAIRS = 60_000
 NUM_PROPOSALS = 12
