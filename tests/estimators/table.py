@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from tests.priors.table import encoder, vamp
@@ -24,6 +25,8 @@ from uivi.estimators import (
     WithinBatch,
 )
 from uivi.families import AbstractFamily, AtParticles, ExplicitGaussian, SemiImplicit, Uniform
+from uivi.families.conditionals.affine import Frame
+from uivi.integrations.flowjax import Flow, RealNVP
 from uivi.priors import Bounded, Implicit
 from uivi.reverse import (
     HMC,
@@ -36,6 +39,7 @@ from uivi.reverse import (
     FixedStep,
     FromMixing,
     Importance,
+    LearnedFlow,
 )
 from uivi.targets import AbstractTarget, Observed
 from uivi.testing import make_linear_prior, make_oracle
@@ -63,6 +67,12 @@ def particle_family() -> SemiImplicit:
 def explicit_family() -> ExplicitGaussian:
     """A mean-field Gaussian that is not centred and not isotropic."""
     return ExplicitGaussian(jnp.array([0.4, -0.3, -0.5, 0.2]))
+
+
+def flow_family() -> Flow:
+    """A small normalising flow, on a scale that is not its own."""
+    frame = Frame.create(jnp.array([0.3, -0.5]), jnp.array([[1.1, 0.0], [0.4, 0.8]]))
+    return Flow.create(jax.random.key(2), RealNVP(2, num_layers=2, width=4), frame=frame)
 
 
 def split_target() -> Bounded:
@@ -97,11 +107,22 @@ ESTIMATORS = {
     "sivi-sm": Row(lambda: SIVISM(4, width=8), implicit_family),
     "uivi-particles": Row(lambda: UIVI(4, Importance(1, ByParticle())), particle_family),
     "pvi": Row(lambda: PVI(2), particle_family),
+    "aisivi": Row(
+        lambda: UIVI(4, Importance(40, LearnedFlow(num_layers=2, width=8, learning_rate=1e-2))), implicit_family
+    ),
+    "bsivi": Row(lambda: UIVI(4, Importance(200, FromMixing())), implicit_family),
     "explicit": Row(lambda: Explicit(4), explicit_family),
     "sticking-the-landing": Row(lambda: StickingTheLanding(4), explicit_family),
+    "flow": Row(lambda: Explicit(4), flow_family),
+    "flow-sticking": Row(lambda: StickingTheLanding(4), flow_family),
 }
 
-OTHERS = ("sivi", "iwhvi", "ksivi", "ksivi-within", "sivi-sm", "uivi-particles", "pvi")
+FLOWS = ("flow", "flow-sticking")
+
+OTHERS = (
+    *("sivi", "iwhvi", "ksivi", "ksivi-within", "sivi-sm", "uivi-particles", "pvi", "aisivi", "bsivi"),
+    *FLOWS,
+)
 """Their expected gradient is not the oracle's ELBO gradient: each has a test of its own."""
 
 UNBIASED = [name for name in ESTIMATORS if name not in (*OTHERS, "shared-encoder")]

@@ -14,7 +14,7 @@ from tests.estimators.test_sivi import (
 from uivi.estimators import IWHVI, SIVI
 from uivi.evaluation import bracket, evaluate
 from uivi.families import LinearGaussian
-from uivi.reverse import AbstractProposal, Amortised, FromMixing, Learned, from_mixing
+from uivi.reverse import AbstractProposal, Amortised, FromMixing, Learned, LearnedFlow, from_mixing
 from uivi.reverse.proposals import AbstractProposalAt
 from uivi.testing import (
     assert_mean,
@@ -214,8 +214,10 @@ def gap(key, proposal):
 
 
 def test_bad_arguments():
-    with pytest.raises(TypeError, match="the bound can train, got Learned.*use uivi.reverse.Amortised"):
-        IWHVI(proposal=Learned())
+    for proposal in (Learned(), LearnedFlow()):
+        name = type(proposal).__name__
+        with pytest.raises(TypeError, match=f"can train, got {name}, .*use uivi.reverse.Amortised"):
+            IWHVI(proposal=proposal)
     with pytest.raises(ValueError, match="`num_proposals` to be a positive whole number, got -1"):
         IWHVI(num_proposals=-1)
     with pytest.raises(ValueError, match="`width` to be a positive whole number, got 0"):

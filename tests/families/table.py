@@ -31,6 +31,7 @@ from uivi.families import (
     Uniform,
     Warped,
 )
+from uivi.integrations.flowjax import Flow, RealNVP
 
 NOISE_DIM = 2
 
@@ -154,4 +155,5 @@ FAMILIES = {
     "semi-implicit": lambda: SemiImplicit(StandardNormal(NOISE_DIM), _linear(jax.random.key(0), 2, 0)),
     "explicit": lambda: ExplicitGaussian.create(2),
     "two-nets": lambda: TwoNetGaussian(_encoder(1), _encoder(2)),
+    "flow": lambda: Flow.create(jax.random.key(0), RealNVP(2, num_layers=2, width=4)),
 }

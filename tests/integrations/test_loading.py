@@ -9,14 +9,14 @@ import uivi.integrations
 
 LAZY = """
 import sys, uivi
-assert not {"numpyro", "pymc", "arviz", "jax_triton", "uivi.testing"} & set(sys.modules)
+assert not {"numpyro", "pymc", "arviz", "flowjax", "jax_triton", "uivi.testing"} & set(sys.modules)
 import uivi.testing
 assert not {"pytest", "scipy.stats"} & set(sys.modules)
 """
 
 MISSING = """
 import sys
-sys.modules.update(dict.fromkeys(["numpyro", "pymc", "arviz", "arviz_base", "jax_triton"]))
+sys.modules.update(dict.fromkeys(["numpyro", "pymc", "arviz", "arviz_base", "flowjax", "jax_triton"]))
 import jax, uivi
 from uivi.gpu.launch import launch
 from uivi.integrations import arviz
@@ -27,7 +27,7 @@ def message(use):
     except ImportError as error:
         return str(error)
 
-for name in ("numpyro", "autoguide", "pymc"):
+for name in ("numpyro", "autoguide", "pymc", "flowjax"):
     print(message(lambda: getattr(uivi.integrations, name)))
 arviz._is_before_one = lambda: False
 print(message(lambda: arviz._convert({"unconstrained_posterior": {}}, {}, {}, {})))
@@ -48,7 +48,7 @@ def test_importing_uivi_imports_no_optional_library_and_no_tests():
 
 def test_a_missing_library_names_its_extra():
     found = run(MISSING)
-    extras = ["numpyro", "numpyro", "pymc", "arviz", "numpyro", "gpu"]
+    extras = ["numpyro", "numpyro", "pymc", "flow", "arviz", "numpyro", "gpu"]
     assert len(found) == len(extras)
     for line, extra in zip(found, extras, strict=True):
         assert line.startswith("expected ")

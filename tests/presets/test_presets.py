@@ -95,7 +95,9 @@ def test_the_settings_of_other_methods():
     assert (sivism.num_draws, sivism.num_inner, sivism.width, sivism.learning_rate) == (500, 1, 128, 2e-3)
     aisivi, bsivi = presets.methods.paper_aisivi(), presets.methods.paper_bsivi()
     assert (aisivi.num_draws, aisivi.sampler.num_draws) == (128, 8_192)
-    assert isinstance(aisivi.sampler.proposal, uivi.reverse.Learned)
+    proposal = aisivi.sampler.proposal
+    assert isinstance(proposal, uivi.reverse.LearnedFlow)
+    assert (proposal.num_layers, proposal.prior_share, proposal.learning_rate) == (6, 0.0, 1e-2)
     assert bsivi.sampler == uivi.Importance(1_000, uivi.reverse.FromMixing())
     pvi = presets.methods.paper_pvi()
     assert (pvi.num_draws, pvi.regularisation, pvi.step_size) == (250, 1e-8, 1e-2)

@@ -21,6 +21,7 @@ from uivi.reverse import (
     FromMixing,
     Importance,
     Learned,
+    LearnedFlow,
 )
 from uivi.testing import trained_state
 
@@ -89,6 +90,7 @@ def _disturb_net(state):
 
 
 LEARNED = Learned(width=16, learning_rate=1e-2)
+FLOW = LearnedFlow(num_layers=4, width=16, learning_rate=1e-2)
 
 SAMPLERS = {
     "exact": Row(lambda _: Exact(2), linear_only=True),
@@ -104,6 +106,7 @@ SAMPLERS = {
     "isir-widened": Row(
         lambda _: ISIR(3, 1, Learned(width=16, learning_rate=1e-2, inflation=1.5)), num_updates=200
     ),
+    "isir-flow": Row(lambda _: ISIR(3, 1, FLOW), num_updates=200),
     "isir-squared-start": Row(
         lambda _: ISIR(200, 1, LEARNED, start_power=2.0), num_updates=200, invariant=False
     ),

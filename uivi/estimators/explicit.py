@@ -11,8 +11,7 @@ from uivi import _checks
 from uivi._types import Estimate, Key
 from uivi.estimators.base import AbstractEstimator, Params, RepeatedSites, grad_of_trained, info_without_chain
 from uivi.families.base import AbstractFamily
-from uivi.families.conditionals.location_scale import normal_log_prob, normal_sample
-from uivi.families.explicit import AbstractExplicit
+from uivi.families.explicit import AbstractDensityAt, AbstractExplicit
 from uivi.reverse.proposals import FittedProposal, from_mixing
 from uivi.targets.base import AbstractTarget
 
@@ -26,8 +25,8 @@ class AbstractReparameterised(AbstractEstimator):
         _checks.positive_int("num_draws", self.num_draws)
 
     @abc.abstractmethod
-    def held(self, parameters: PyTree) -> PyTree:
-        """Returns the parameters of log q as the gradient sees them."""
+    def held(self, density: AbstractDensityAt) -> AbstractDensityAt:
+        """Returns log q(z) as the gradient sees it."""
 
     def init(self, key: Key, family: AbstractFamily, target: AbstractTarget) -> tuple:
         """Checks the family; there is no state."""
@@ -50,9 +49,9 @@ class AbstractReparameterised(AbstractEstimator):
             assert isinstance(family, AbstractExplicit)
 
             def draw(key: Key, context: Array | None):
-                parameters = family.parameters(context)
-                z = normal_sample(key, *parameters)
-                return z, normal_log_prob(z, *self.held(parameters))
+                density = family.at(context)
+                z = density.sample(key)
+                return z, self.held(density).log_prob(z)
 
             z, log_q = jax.vmap(draw)(keys, batch.contexts)
             log_joint = batch.log_joint(target, z)
@@ -65,9 +64,9 @@ class AbstractReparameterised(AbstractEstimator):
 class Explicit(AbstractReparameterised):
     """The gradient of the ELBO by full reparameterisation (Kingma & Welling 2014)."""
 
-    def held(self, parameters: PyTree) -> PyTree:
-        """Returns them as they are."""
-        return parameters
+    def held(self, density: AbstractDensityAt) -> AbstractDensityAt:
+        """Returns it as it is."""
+        return density
 
 
 class StickingTheLanding(AbstractReparameterised):
@@ -76,9 +75,10 @@ class StickingTheLanding(AbstractReparameterised):
     It is unbiased too, and has no variance where q is the posterior.
     """
 
-    def held(self, parameters: PyTree) -> PyTree:
-        """Returns them as constants."""
-        return jax.lax.stop_gradient(parameters)
+    def held(self, density: AbstractDensityAt) -> AbstractDensityAt:
+        """Returns it with its parameters as constants."""
+        parameters, rest = eqx.partition(density, eqx.is_inexact_array)
+        return eqx.combine(jax.lax.stop_gradient(parameters), rest)
 
 
 def _need_density(method: AbstractEstimator, family: AbstractFamily) -> tuple:

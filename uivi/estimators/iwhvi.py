@@ -16,7 +16,7 @@ from uivi.estimators.uivi import need_semi_implicit
 from uivi.families.base import AbstractFamily
 from uivi.families.semi_implicit import SemiImplicit
 from uivi.reverse.amortised import Amortised
-from uivi.reverse.proposals import AbstractProposal, FittedProposal, Learned
+from uivi.reverse.proposals import AbstractLearned, AbstractProposal, FittedProposal
 from uivi.targets.base import AbstractTarget
 from uivi.trainable import trained
 
@@ -57,10 +57,10 @@ class IWHVI(AbstractEstimator):
         _checks.positive_int("num_draws", self.num_draws)
         _checks.count("num_proposals", self.num_proposals)
         _checks.positive_float("learning_rate", self.learning_rate)
-        if isinstance(self.proposal, Learned):
+        if isinstance(self.proposal, AbstractLearned):
             raise TypeError(
-                "expected a `proposal` that the bound can train, got Learned, which fits itself by maximum "
-                "likelihood: use uivi.reverse.Amortised(), or FromMixing() for τ = q(ε)"
+                f"expected a `proposal` that the bound can train, got {type(self.proposal).__name__}, which "
+                "fits itself by maximum likelihood: use uivi.reverse.Amortised(), or FromMixing() for τ = q(ε)"
             )
 
     @property

@@ -1,7 +1,8 @@
-"""Explicit Gaussian families: mean-field, or the encoder of a standard VAE."""
+"""Families with a density: the role, and Gaussians that are mean-field or the encoder of a standard VAE."""
 
 import abc
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -13,24 +14,63 @@ from uivi.families.conditionals.location_scale import normal_log_prob, normal_sa
 from uivi.networks import MLP
 
 
+class AbstractDensityAt(eqx.Module):
+    """q(z) at one context: draws and their density."""
+
+    @abc.abstractmethod
+    def sample(self, key: Key) -> Latent:
+        """Returns one reparameterised draw."""
+
+    @abc.abstractmethod
+    def log_prob(self, z: Latent) -> Scalar:
+        """Returns the normalised log density."""
+
+
 class AbstractExplicit(AbstractFamily):
-    """A Gaussian q(z) = N(loc, diag(scale²)) with a closed-form `log_prob`, free or amortised."""
+    """A family whose density is known. A subclass writes `at`, its sizes, and nothing else."""
+
+    @abc.abstractmethod
+    def at(self, context: Context = None) -> AbstractDensityAt:
+        """Returns q(z) at one context."""
+
+    def sample(self, key: Key, context: Context = None) -> Draw:
+        """Draws z. The draw has an empty ε."""
+        z = self.at(context).sample(key)
+        return Draw(z, jnp.zeros((0,), z.dtype))
+
+    def log_prob(self, z: Latent, context: Context = None) -> Scalar:
+        """Returns log q(z) in closed form."""
+        return self.at(context).log_prob(z)
+
+
+class DiagonalAt(AbstractDensityAt):
+    """N(loc, diag(scale²))."""
+
+    loc: Float[Array, "D"]
+    log_scale: Float[Array, "D"]
+
+    def sample(self, key: Key) -> Latent:
+        """Returns loc + scale u."""
+        return normal_sample(key, self.loc, self.log_scale)
+
+    def log_prob(self, z: Latent) -> Scalar:
+        """Returns the normalised log density."""
+        return normal_log_prob(z, self.loc, self.log_scale)
+
+
+class AbstractExplicitGaussian(AbstractExplicit):
+    """A Gaussian q(z) = N(loc, diag(scale²)), free or amortised."""
 
     @abc.abstractmethod
     def parameters(self, context: Context = None) -> tuple[Latent, Latent]:
         """Returns location and log scale."""
 
-    def sample(self, key: Key, context: Context = None) -> Draw:
-        """Draws z = loc + scale u. The draw has an empty ε."""
-        z = normal_sample(key, *self.parameters(context))
-        return Draw(z, jnp.zeros((0,), z.dtype))
-
-    def log_prob(self, z: Latent, context: Context = None) -> Scalar:
-        """Returns log q(z) in closed form."""
-        return normal_log_prob(z, *self.parameters(context))
+    def at(self, context: Context = None) -> DiagonalAt:
+        """Returns the Gaussian at one context."""
+        return DiagonalAt(*self.parameters(context))
 
 
-class ExplicitGaussian(AbstractExplicit):
+class ExplicitGaussian(AbstractExplicitGaussian):
     """A Gaussian whose location and log scale are free, or come from one network.
 
     Attributes:
@@ -71,7 +111,7 @@ class ExplicitGaussian(AbstractExplicit):
         return loc, log_scale
 
 
-class TwoNetGaussian(AbstractExplicit):
+class TwoNetGaussian(AbstractExplicitGaussian):
     """The paper's standard VAE, N(μ(x), diag(softplus(s(x))²)) with separate networks (Section 4.3)."""
 
     loc_net: MLP

@@ -7,9 +7,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from uivi.integrations import arviz, autoguide, blackjax, numpyro, pymc
+    from uivi.integrations import arviz, autoguide, blackjax, flowjax, numpyro, pymc
 
-__all__ = ["arviz", "autoguide", "blackjax", "numpyro", "pymc"]
+__all__ = ["arviz", "autoguide", "blackjax", "flowjax", "numpyro", "pymc"]
 
 
 def __getattr__(name: str) -> Any:

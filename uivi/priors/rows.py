@@ -7,7 +7,7 @@ from jaxtyping import Array, Float, Int
 
 from uivi._types import Context, Key, Latent, Noise, Scalar
 from uivi.families.conditionals.base import AbstractSimpleConditional
-from uivi.families.explicit import AbstractExplicit
+from uivi.families.explicit import AbstractExplicitGaussian
 from uivi.targets.rows import Rows
 
 
@@ -19,7 +19,7 @@ class AbstractOfRows(eqx.Module):
         rows: trained rows of shape (K, C), or rows of data.
     """
 
-    encoder: eqx.AbstractVar[AbstractExplicit]
+    encoder: eqx.AbstractVar[AbstractExplicitGaussian]
     rows: eqx.AbstractVar[Float[Array, "K C"] | Rows]
 
     def __check_init__(self):

@@ -11,6 +11,7 @@ from uivi.reverse.exact import Exact
 from uivi.reverse.hmc import HMC
 from uivi.reverse.importance import Importance
 from uivi.reverse.isir import ISIR
+from uivi.reverse.learned_flow import LearnedFlow
 from uivi.reverse.proposals import AbstractProposal, FittedProposal, FromMixing, Learned, from_mixing
 from uivi.reverse.step_size import AbstractStepSize, AdaptBetween, AuthorsRule, FixedStep
 
@@ -35,6 +36,7 @@ __all__ = [
     "FromMixing",
     "Importance",
     "Learned",
+    "LearnedFlow",
     "ReverseDraws",
     "ReverseInfo",
     "Reversed",

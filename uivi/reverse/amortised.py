@@ -4,22 +4,17 @@ import equinox as eqx
 from jaxtyping import Array, Float
 
 from uivi import _checks
-from uivi._random import normal
-from uivi._types import Key, Scalar
+from uivi._types import Key
 from uivi.families.semi_implicit import SemiImplicit
 from uivi.networks import MLP
-from uivi.reverse.proposals import AbstractProposal, AbstractProposalAt, GaussianAt, gaussian_net, inner_inputs
-
-
-class _AmortisedAt(AbstractProposalAt):
-    gaussian: GaussianAt
-
-    def sample(self, key: Key, num: int) -> Float[Array, "K E"]:
-        mean = self.gaussian.mean
-        return self.gaussian.from_normal(normal(key, (num, mean.shape[0]), mean.dtype))
-
-    def log_prob(self, eps: Float[Array, "E"]) -> Scalar:
-        return self.gaussian.log_prob(eps)
+from uivi.reverse.proposals import (
+    AbstractProposal,
+    AbstractProposalAt,
+    GaussianAt,
+    UnmixedAt,
+    gaussian_net,
+    inner_inputs,
+)
 
 
 class Amortised(AbstractProposal):
@@ -48,7 +43,7 @@ class Amortised(AbstractProposal):
     def at(self, family: SemiImplicit, z: Array, context: Array | None, state: MLP) -> AbstractProposalAt:
         """Returns the Gaussian at one z."""
         outputs = state(inner_inputs(family, z, context))
-        return _AmortisedAt(GaussianAt.of(outputs, family.noise_dim))
+        return UnmixedAt(GaussianAt.of(outputs, family.noise_dim))
 
     def inputs(self, family: SemiImplicit, z: Array, context: Array | None) -> tuple:
         """Returns nothing: the proposal does not fit itself."""

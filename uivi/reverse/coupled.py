@@ -12,7 +12,13 @@ from uivi import _checks
 from uivi._types import Context, Draw, Key, ReverseDraws, ReverseInfo
 from uivi.families.semi_implicit import SemiImplicit
 from uivi.reverse.base import AbstractReverseSampler
-from uivi.reverse.proposals import AbstractProposal, AbstractProposalAt, FittedProposal, Learned
+from uivi.reverse.proposals import (
+    AbstractLearned,
+    AbstractProposal,
+    AbstractProposalAt,
+    FittedProposal,
+    Learned,
+)
 
 NUM_BLOCKS = 8
 """Number of parts into which the draws of an update are divided. Chains that have not met go on one part at a
@@ -58,7 +64,7 @@ class Coupled(AbstractReverseSampler):
         _checks.positive_int("most_steps", self.most_steps)
         if self.most_steps < 2:
             raise ValueError(f"expected `most_steps` of at least 2, got {self.most_steps}")
-        if isinstance(self.proposal, Learned) and self.proposal.inflation < 1:
+        if isinstance(self.proposal, AbstractLearned) and self.proposal.inflation < 1:
             raise ValueError(
                 f"expected proposals at least as wide as learned, got inflation={self.proposal.inflation}: "
                 "narrow proposals make coupled chains meet late; use an inflation from 1 to 1.5"

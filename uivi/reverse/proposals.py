@@ -110,7 +110,47 @@ def from_mixing() -> FittedProposal:
     return FittedProposal(FromMixing(), ())
 
 
-class GaussianAt(eqx.Module):
+class AbstractNormalImage(eqx.Module):
+    """A density on ε that is the image of N(0, I) under an invertible map."""
+
+    @property
+    @abc.abstractmethod
+    def noise_dim(self) -> int:
+        """Size of the noise, E."""
+
+    @property
+    @abc.abstractmethod
+    def dtype(self) -> jnp.dtype:
+        """The precision of its draws."""
+
+    @abc.abstractmethod
+    def from_normal(self, u: Float[Array, "K E"]) -> Float[Array, "K E"]:
+        """Maps standard normal vectors to draws."""
+
+    @abc.abstractmethod
+    def log_prob(self, eps: Float[Array, "E"]) -> Scalar:
+        """Returns the normalised log density."""
+
+    @abc.abstractmethod
+    def widened(self, factor: float) -> "AbstractNormalImage":
+        """Returns the image of N(0, factor² I) under the same map."""
+
+
+class UnmixedAt(AbstractProposalAt):
+    """An image of N(0, I) as a proposal."""
+
+    image: AbstractNormalImage
+
+    def sample(self, key: Key, num: int) -> Float[Array, "K E"]:
+        """Returns `num` independent draws."""
+        return self.image.from_normal(normal(key, (num, self.image.noise_dim), self.image.dtype))
+
+    def log_prob(self, eps: Float[Array, "E"]) -> Scalar:
+        """Returns the normalised log density."""
+        return self.image.log_prob(eps)
+
+
+class GaussianAt(AbstractNormalImage):
     """A Gaussian around `mean`, given by u = (I - B)(ε - mean)/scale with B strictly lower triangular.
 
     The density needs no solve, only the draws do.
@@ -129,6 +169,20 @@ class GaussianAt(eqx.Module):
         whitener = jnp.eye(noise_dim, dtype=mean.dtype) + lower
         # Scales between e⁻⁵ and e⁵: an outlier must not make one zero or infinite.
         return cls(mean, jnp.exp(5.0 * jnp.tanh(raw_scale / 5.0)), whitener)
+
+    @property
+    def noise_dim(self) -> int:
+        """Size of the noise, E."""
+        return self.mean.shape[0]
+
+    @property
+    def dtype(self) -> jnp.dtype:
+        """The precision of its draws."""
+        return self.mean.dtype
+
+    def widened(self, factor: float) -> "GaussianAt":
+        """Returns the Gaussian with all scales times the factor."""
+        return GaussianAt(self.mean, factor * self.scale, self.whitener)
 
     def from_normal(self, u: Float[Array, "K E"]) -> Float[Array, "K E"]:
         """Maps standard normal vectors to draws."""
@@ -161,13 +215,13 @@ class _DefensiveAt(AbstractProposalAt):
     """The mixture share * q(ε) + (1 - share) * r(ε|z). Each draw picks its component at random."""
 
     mixing: AbstractMixing
-    learned: GaussianAt
+    learned: AbstractNormalImage
     share: float = eqx.field(static=True)
 
     def sample(self, key: Key, num: int) -> Float[Array, "K E"]:
         # One normal vector serves whichever component its last number picks: random numbers are a large part of
         # an update's cost on a CPU.
-        u = normal(key, (num, self.mixing.dim + 1), self.learned.mean.dtype)
+        u = normal(key, (num, self.mixing.dim + 1), self.learned.dtype)
         u, from_mixing = u[:, :-1], u[:, -1:] < NormalDist().inv_cdf(self.share)
         plain = jax.vmap(self.mixing.from_normal)(u)
         return jnp.where(from_mixing, plain, self.learned.from_normal(u))
@@ -178,16 +232,88 @@ class _DefensiveAt(AbstractProposalAt):
 
 
 class LearnedState(NamedTuple):
-    """The learned proposal: its network, running moments of its inputs, its optimiser's state."""
+    """The learned proposal: its networks, running moments of its inputs, its optimiser's state."""
 
-    net: MLP
+    net: PyTree
     mean: Float[Array, "I"]
     variance: Float[Array, "I"]
     count: Scalar
     opt_state: PyTree
 
 
-class Learned(AbstractProposal):
+class AbstractLearned(AbstractProposal):
+    """A proposal r(ε|z), alone or mixed with q(ε), fitted on the (ε, z) pairs that every update draws anyway.
+
+    Maximum likelihood on them minimises the forward KL to the true reverse conditional, without bias. Inputs
+    are standardised by running moments.
+    """
+
+    prior_share: eqx.AbstractVar[float]
+    learning_rate: eqx.AbstractVar[float]
+    inflation: eqx.AbstractVar[float]
+
+    @abc.abstractmethod
+    def fresh(self, key: Key, family: SemiImplicit) -> PyTree:
+        """Returns networks whose r(ε|z) is near N(0, I)."""
+
+    @abc.abstractmethod
+    def image(self, net: PyTree, inputs: Float[Array, "I"], noise_dim: int) -> AbstractNormalImage:
+        """Returns r(ε|z) at one z, given the networks and standardised inputs."""
+
+    @property
+    def _optimizer(self) -> optax.GradientTransformation:
+        # Three times the rate at first, because q itself changes most then.
+        rate = lambda count: (
+            self.learning_rate * (1.0 + 2.0 * jnp.exp(-jnp.asarray(count, float) / FAST_UPDATES))
+        )
+        # Flattened: Adam then runs a few kernels on a GPU instead of a few for each array.
+        return optax.flatten(optax.adam(rate))
+
+    def init(self, key: Key, family: SemiImplicit) -> LearnedState:
+        """Returns fresh networks, whose proposal is near N(0, I)."""
+        net = self.fresh(key, family)
+        inputs = family.dim + family.context_dim
+        opt_state = self._optimizer.init(trained(net))
+        return LearnedState(net, jnp.zeros(inputs), jnp.ones(inputs), jnp.zeros(()), opt_state)
+
+    def at(
+        self, family: SemiImplicit, z: Array, context: Array | None, state: LearnedState
+    ) -> AbstractProposalAt:
+        """Returns r(ε|z) at one z, in a mixture with q(ε) if that has a share."""
+        fitted = self._fitted(state, self.inputs(family, z, context), family.noise_dim)
+        wider = fitted.widened(self.inflation)
+        return _DefensiveAt(family.mixing, wider, self.prior_share) if self.prior_share else UnmixedAt(wider)
+
+    def inputs(self, family: SemiImplicit, z: Array, context: Array | None) -> Float[Array, "I"]:
+        """Returns z, as the innermost conditional sees it, and the context."""
+        return inner_inputs(family, z, context)
+
+    def adapt(self, state: LearnedState, eps: Float[Array, "N E"], inputs: Float[Array, "N I"]) -> LearnedState:
+        """Takes one Adam step on the mean of -log r(ε|z), then updates the running moments."""
+
+        def loss(net: PyTree) -> Scalar:
+            fitted = state._replace(net=net)
+            one = lambda x, e: self._fitted(fitted, x, e.shape[0]).log_prob(e)
+            return -jnp.mean(jax.vmap(one)(inputs, eps))
+
+        grads = jax.grad(loss)(state.net)
+        with ordinary_promotion():  # Optax mixes its count of updates with floats
+            updates, opt_state = self._optimizer.update(grads, state.opt_state)
+        net = eqx.apply_updates(state.net, updates)
+        # A plain average at first, then one that forgets: q moves during a fit, and its moments with it.
+        rate = jnp.maximum(1.0 / (state.count + 2.0), 0.01)
+        mean = state.mean + rate * (jnp.mean(inputs, 0) - state.mean)
+        spread = jnp.mean((inputs - mean[None]) ** 2, 0)
+        variance = state.variance + rate * (spread - state.variance)
+        return LearnedState(net, mean, variance, state.count + 1.0, opt_state)
+
+    def _fitted(self, state: LearnedState, inputs: Float[Array, "I"], noise_dim: int) -> AbstractNormalImage:
+        standard = (inputs - state.mean) / jnp.sqrt(state.variance + 1e-12)
+        # A z far out in the tails must not drive the networks to where they were never trained.
+        return self.image(state.net, jnp.clip(standard, -10.0, 10.0), noise_dim)
+
+
+class Learned(AbstractLearned):
     """An amortised Gaussian r(ε|z) with a full covariance, mixed with q(ε) so that weights stay bounded.
 
     It is fitted by maximum likelihood on the (ε, z) pairs that every update draws anyway. This minimises the
@@ -216,52 +342,13 @@ class Learned(AbstractProposal):
         if not 0 < self.prior_share < 1:
             raise ValueError(f"expected `prior_share` between 0 and 1, got {self.prior_share}")
 
-    @property
-    def _optimizer(self) -> optax.GradientTransformation:
-        # Three times the rate at first, because q itself changes most then.
-        rate = lambda count: (
-            self.learning_rate * (1.0 + 2.0 * jnp.exp(-jnp.asarray(count, float) / FAST_UPDATES))
-        )
-        # Flattened: Adam then runs a few kernels on a GPU instead of a few for each array.
-        return optax.flatten(optax.adam(rate))
-
-    def init(self, key: Key, family: SemiImplicit) -> LearnedState:
+    def fresh(self, key: Key, family: SemiImplicit) -> MLP:
         """Returns a fresh network, whose proposal is near N(0, I)."""
-        net = gaussian_net(key, family, self.width, self.depth)
-        inputs = net.noise_dim
-        opt_state = self._optimizer.init(trained(net))
-        return LearnedState(net, jnp.zeros(inputs), jnp.ones(inputs), jnp.zeros(()), opt_state)
+        return gaussian_net(key, family, self.width, self.depth)
 
-    def at(
-        self, family: SemiImplicit, z: Array, context: Array | None, state: LearnedState
-    ) -> AbstractProposalAt:
-        """Returns the defensive mixture at one z."""
-        fitted = _gaussian_at(state, self.inputs(family, z, context), family.noise_dim)
-        wider = eqx.tree_at(lambda g: g.scale, fitted, self.inflation * fitted.scale)
-        return _DefensiveAt(family.mixing, wider, self.prior_share)
-
-    def inputs(self, family: SemiImplicit, z: Array, context: Array | None) -> Float[Array, "I"]:
-        """Returns z, as the innermost conditional sees it, and the context."""
-        return inner_inputs(family, z, context)
-
-    def adapt(self, state: LearnedState, eps: Float[Array, "N E"], inputs: Float[Array, "N I"]) -> LearnedState:
-        """Takes one Adam step on the mean of -log r(ε|z), then updates the running moments."""
-
-        def loss(net: MLP) -> Scalar:
-            fitted = state._replace(net=net)
-            one = lambda x, e: _gaussian_at(fitted, x, e.shape[0]).log_prob(e)
-            return -jnp.mean(jax.vmap(one)(inputs, eps))
-
-        grads = jax.grad(loss)(state.net)
-        with ordinary_promotion():  # Optax mixes its count of updates with floats
-            updates, opt_state = self._optimizer.update(grads, state.opt_state)
-        net = eqx.apply_updates(state.net, updates)
-        # A plain average at first, then one that forgets: q moves during a fit, and its moments with it.
-        rate = jnp.maximum(1.0 / (state.count + 2.0), 0.01)
-        mean = state.mean + rate * (jnp.mean(inputs, 0) - state.mean)
-        spread = jnp.mean((inputs - mean[None]) ** 2, 0)
-        variance = state.variance + rate * (spread - state.variance)
-        return LearnedState(net, mean, variance, state.count + 1.0, opt_state)
+    def image(self, net: MLP, inputs: Float[Array, "I"], noise_dim: int) -> GaussianAt:
+        """Returns the Gaussian at one z."""
+        return GaussianAt.of(net(inputs), noise_dim)
 
 
 def gaussian_net(key: Key, family: SemiImplicit, width: int, depth: int) -> MLP:
@@ -282,9 +369,3 @@ def inner_inputs(family: SemiImplicit, z: Array, context: Array | None) -> Float
     """
     inner = unmapped(family.conditional, z)
     return inner if context is None else jnp.concatenate([inner, context])
-
-
-def _gaussian_at(state: LearnedState, inputs: Array, noise_dim: int) -> GaussianAt:
-    standard = (inputs - state.mean) / jnp.sqrt(state.variance + 1e-12)
-    # A z far out in the tails must not drive the network to where it was never trained.
-    return GaussianAt.of(state.net(jnp.clip(standard, -10.0, 10.0)), noise_dim)

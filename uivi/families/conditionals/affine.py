@@ -116,13 +116,18 @@ class Standardised(AbstractMapped):
         """Wraps `inner` by a frame that is made already."""
         return cls(inner, *(NonTrainable(x) for x in frame))
 
+    @property
+    def frame(self) -> "Frame":
+        """Location and scale."""
+        return Frame(self.loc(), self.factor(), self.inverse(), self.volume())
+
     def move(self, w: Latent) -> Latent:
         """Returns loc + F w."""
-        return self.loc() + _times(self.factor(), w)
+        return self.frame.move(w)
 
     def whiten(self, z: Latent) -> Latent:
         """Returns F⁻¹ (z - loc)."""
-        return _times(self.inverse(), z - self.loc())
+        return self.frame.whiten(z)
 
     def pull(self, z: Latent, score: Latent) -> Latent:
         """Returns F⁻ᵀ times the score."""
@@ -165,6 +170,14 @@ class Frame(NamedTuple):
         is_host = lambda x: not isinstance(x, Tracer)
         place = lambda x: jax.device_put(np.asarray(x, dtype)) if is_host(x) else x.astype(dtype)
         return cls(*(place(x) for x in (loc, wide, inverse, volume)))
+
+    def move(self, w: Latent) -> Latent:
+        """Returns loc + F w."""
+        return self.loc + _times(self.factor, w)
+
+    def whiten(self, z: Latent) -> Latent:
+        """Returns F⁻¹ (z - loc)."""
+        return _times(self.inverse, z - self.loc)
 
 
 def _times(factor: Float[Array, "D D"] | Float[Array, "D"], w: Latent) -> Latent:
