@@ -4,6 +4,7 @@
 - `profile`: the GPU kernels of one update.
 - `same_bound`: whether all forms of the reverse chain reach the same bound.
 - `dead_units`: how many hidden units of the paper's regression stay alive.
+- `published_toys`: other methods on a toy, by the measures that their papers publish.
 - `vae_search`: the search that chose the settings of the VAE's default preset.
 
 Times of single updates are measured by `uivi bench` (`uivi/bench`).

@@ -31,6 +31,7 @@ LAYERS = {
     "method": ("reverse", "estimators"),
     "evaluation": ("evaluation",),
     "training": ("training",),
+    "tests of methods": ("testing",),
     "user": ("presets", "integrations", "fitting", "__init__"),
     "paper": ("paper", "bench"),
     "shell": ("cli", "__main__"),

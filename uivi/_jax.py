@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
+from jaxtyping import PyTree
 from threadpoolctl import ThreadpoolController
 
 P = ParamSpec("P")
@@ -79,6 +80,12 @@ def is_key(leaf: Any) -> bool:
     """Whether this is a typed random key, or an array of them, which NumPy cannot hold."""
     is_array = isinstance(leaf, jax.Array | jax.ShapeDtypeStruct)
     return is_array and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def strongly_typed(tree: PyTree) -> PyTree:
+    """Strips weak types. A weakly typed carry would compile its program a second time."""
+    strip = lambda x: jax.lax.convert_element_type(x, x.dtype) if eqx.is_inexact_array(x) else x
+    return jax.tree.map(strip, tree)
 
 
 def is_transformed() -> bool:

@@ -112,6 +112,7 @@ def test_run_and_report(tmp_path):
         (("run", "banana", "--seeds", "-1"), "expected `seeds` to be a positive whole number, got -1"),
         (("run", "banana", "--out", "FILE/below"), "cannot write to"),
         (("report", "nowhere"), "expected results below nowhere, found none"),
+        (("report", "FILE"), "expected a directory with results, got the file FILE: give its directory, ."),
         (("run", "banana", "--seed", "-3"), "expected `seed` from 0 to 4294967295, got -3"),
         (("run", "banana", "--seed", str(2**32)), "expected `seed` from 0 to 4294967295, got 4294967296"),
         (("run", "banana", "--seed", str(10**20)), f"expected `seed` from 0 to 4294967295, got {10**20}"),
@@ -151,6 +152,14 @@ def test_mistakes_are_one_message(args, message, tmp_path, monkeypatch, capsys):
     [
         (("banana",), ["banana default-uivi"]),
         (("logreg-iterations",), [f"logreg-iterations paper-hmc-{n}" for n in (1, 5, 20, 50)]),
+        (
+            ("vae-prior-mnist",),
+            [f"vae-prior-mnist {name}" for name in ("exact-normal", "exact-vamp", "bound-dsivi-prior")]
+            + [
+                f"vae-prior-mnist {name}"
+                for name in ("bound-dsivi-agg", "score-dsivi-prior", "coupled-dsivi-prior")
+            ],
+        ),
         (("banana", "--method", "all"), [f"banana default-{m}" for m in ("uivi", "sivi", "explicit")]),
         (("banana", "--preset", "paper, default"), ["banana paper-uivi", "banana default-uivi"]),
     ],

@@ -6,8 +6,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tests.helpers import make_oracle
-from tests.priors.table import encoder, linear_prior, vamp
+from tests.priors.table import encoder, vamp
 from uivi.estimators import (
     IWHVI,
     KSIVI,
@@ -43,6 +42,7 @@ from uivi.reverse import (
     LearnedFlow,
 )
 from uivi.targets import AbstractTarget, Observed
+from uivi.testing import make_linear_prior, make_oracle
 
 
 class Row(NamedTuple):
@@ -77,7 +77,7 @@ def flow_family() -> Flow:
 
 def split_target() -> Bounded:
     """The oracle's target, of which an implicit prior is a factor."""
-    prior, oracle = linear_prior(), make_oracle().target
+    prior, oracle = make_linear_prior(), make_oracle().target
     log_likelihood = lambda z: oracle.log_joint(z, ()) - prior.conditional.marginal_log_prob(z)
     return Bounded(Observed(log_likelihood, Implicit(prior)), 2)
 

@@ -2,7 +2,10 @@
 
 import pytest
 
-from tests.helpers import (
+from tests.reverse.table import FLOW, LEARNED
+from uivi.estimators import UIVI
+from uivi.reverse import FromMixing, Importance
+from uivi.testing import (
     assert_mean,
     assert_not_mean,
     exact_gradient,
@@ -11,9 +14,6 @@ from tests.helpers import (
     negative_elbo,
     trained_state,
 )
-from tests.reverse.table import FLOW, LEARNED
-from uivi.estimators import UIVI
-from uivi.reverse import FromMixing, Importance
 
 NUM_ESTIMATES = 6_000
 

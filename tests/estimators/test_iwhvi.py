@@ -8,27 +8,26 @@ import pytest
 
 from tests.estimators.test_sivi import (
     NUM_ESTIMATES,
-    NUM_NODES,
     bound_gradient,
     elbo_gradient,
-    log_density,
-    make_family,
-)
-from tests.helpers import (
-    assert_mean,
-    assert_not_mean,
-    exact_gradient,
-    flat,
-    gradient_samples,
-    make_oracle,
-    negative_elbo,
 )
 from uivi.estimators import IWHVI, SIVI
 from uivi.evaluation import bracket, evaluate
 from uivi.families import LinearGaussian
 from uivi.reverse import AbstractProposal, Amortised, FromMixing, Learned, LearnedFlow, from_mixing
 from uivi.reverse.proposals import AbstractProposalAt
-from uivi.targets import Density
+from uivi.testing import (
+    assert_mean,
+    assert_not_mean,
+    exact_gradient,
+    flat,
+    gauss_hermite,
+    gradient_samples,
+    line_log_density,
+    make_line_oracle,
+    make_oracle,
+    negative_elbo,
+)
 
 
 class NormalAt(AbstractProposalAt):
@@ -111,10 +110,7 @@ class SiviTau(AbstractTau):
 
 def negative_bound(conditional: LinearGaussian, tau, num_proposals: int):
     """The bound by Gauss-Hermite quadrature over u, ε and the draws of τ."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(NUM_NODES)
-    axes = 2 + num_proposals
-    grid = jnp.asarray(np.stack(np.meshgrid(*[nodes] * axes), -1).reshape(-1, axes))
-    weights = np.stack(np.meshgrid(*[weights / weights.sum()] * axes), -1).reshape(-1, axes).prod(1)
+    points, weights = gauss_hermite(2 + num_proposals)
     normal = lambda x: -0.5 * x**2 - 0.5 * jnp.log(2 * jnp.pi)
 
     def integrand(point):
@@ -125,13 +121,13 @@ def negative_bound(conditional: LinearGaussian, tau, num_proposals: int):
         residual = (z - conditional.weight[0, 0] * every - conditional.bias[0]) / conditional.scale[0]
         log_tau = normal((every - mean) / scale) - tau[2]
         log_weights = normal(residual) - jnp.log(conditional.scale[0]) + normal(every) - log_tau
-        return log_density(z[None]) - jax.nn.logsumexp(log_weights) + jnp.log(1.0 + num_proposals)
+        return line_log_density(z[None]) - jax.nn.logsumexp(log_weights) + jnp.log(1.0 + num_proposals)
 
-    return -jnp.sum(jnp.asarray(weights) * jax.vmap(integrand)(grid))
+    return -jnp.sum(weights * jax.vmap(integrand)(points))
 
 
 def params():
-    return make_family(), Density(log_density, 1)
+    return tuple(make_line_oracle())
 
 
 def both_gradients(key, estimator, num):
@@ -151,10 +147,10 @@ def test_gradient_of_the_bound_in_family_and_proposal(num_proposals, x64, getkey
     estimator = IWHVI(4, num_proposals, AffineTau())
     samples = both_gradients(getkey(), estimator, NUM_ESTIMATES)
     tau = AffineTau().init(None, None)
-    exact = jax.grad(negative_bound, (0, 1))(make_family().conditional, tau, num_proposals)
+    exact = jax.grad(negative_bound, (0, 1))(make_line_oracle().conditional, tau, num_proposals)
     assert_mean(samples, flat(exact), max_stderr=0.015)
     assert_not_mean(samples[:, :3], elbo_gradient())
-    other = jax.grad(negative_bound, (0, 1))(make_family().conditional, tau, 1 - num_proposals)
+    other = jax.grad(negative_bound, (0, 1))(make_line_oracle().conditional, tau, 1 - num_proposals)
     assert_not_mean(samples, flat(other))
 
 

@@ -6,16 +6,6 @@ import numpy as np
 import pytest
 import scipy.special
 
-from tests.helpers import (
-    TARGET_COVARIANCE,
-    TARGET_MEAN,
-    assert_mean,
-    assert_not_mean,
-    exact_gradient,
-    gradient_samples,
-    make_oracle,
-    negative_elbo,
-)
 from tests.targets.test_models import make_vae
 from uivi.estimators import (
     KSIVI,
@@ -29,16 +19,18 @@ from uivi.estimators import (
 )
 from uivi.estimators.residuals import Residuals, residuals
 from uivi.families import LinearGaussian
+from uivi.testing import (
+    assert_mean,
+    assert_not_mean,
+    exact_gradient,
+    gradient_samples,
+    make_oracle,
+    negative_elbo,
+    score_difference,
+)
 
 NUM_ESTIMATES = 6_000
 LENGTH = 1.2
-
-
-def score_difference(conditional: LinearGaussian):
-    """Matrix and offset of s_p(z) - s_q(z), which is affine."""
-    mean, covariance = conditional.marginal()
-    precision, own = jnp.linalg.inv(jnp.asarray(TARGET_COVARIANCE)), jnp.linalg.inv(covariance)
-    return own - precision, precision @ TARGET_MEAN - own @ mean
 
 
 def gaussian_discrepancy(conditional: LinearGaussian, length):

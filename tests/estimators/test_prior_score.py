@@ -1,22 +1,33 @@
 """Gradients with an implicit prior, in its parameters and in those of q, against closed forms."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from tests.estimators.table import explicit_family
-from tests.helpers import assert_mean, assert_not_mean, flat, gradient_samples, make_oracle
-from tests.priors.table import doubly_oracle, linear_prior, negative_doubly_elbo, rows, vamp
-from tests.reverse.faulty import Negated, Prior
+from tests.priors.table import rows, vamp
 from tests.reverse.table import LEARNED
 from uivi._types import ReverseDraws, ReverseInfo
 from uivi.estimators import UIVI, PriorScore
 from uivi.estimators.marginal_score import surrogate
 from uivi.estimators.prior_score import _Scored
-from uivi.priors import Bounded, Implicit, NoisySite
+from uivi.priors import Bounded, FixedImplicit, Implicit, NoisySite
 from uivi.reverse import AbstractPerDrawSampler, Coupled, Exact, FromMixing, Importance, Learned, from_mixing
 from uivi.targets import Observed
+from uivi.testing import (
+    Blind,
+    Negated,
+    assert_mean,
+    assert_not_mean,
+    flat,
+    gradient_samples,
+    make_doubly_oracle,
+    make_linear_prior,
+    make_oracle,
+    negative_doubly_elbo,
+)
 from uivi.trainable import Frozen
 
 NUM_ESTIMATES = 6_000
@@ -30,12 +41,12 @@ LEARNED_BIAS = 0.13
 
 def exact():
     """Closed form of the gradient in the parameters of q, then in those of the prior."""
-    conditionals = doubly_oracle().family.conditional, linear_prior().conditional
+    conditionals = make_doubly_oracle().family.conditional, make_linear_prior().conditional
     return flat(jax.grad(negative_doubly_elbo)(conditionals))
 
 
 def samples_of(key, estimator, num_draws=2, state=None):
-    params = tuple(doubly_oracle(num_draws))
+    params = tuple(make_doubly_oracle(num_draws))
     return gradient_samples(key, estimator, params, NUM_ESTIMATES, state=state, pick=lambda grads: grads)
 
 
@@ -45,11 +56,25 @@ def test_exact_draws_give_the_gradient_in_both(x64, getkey):
     assert_not_mean(-samples, exact())
 
 
-@pytest.mark.parametrize("sampler", [Prior(), Negated()], ids=lambda s: type(s).__name__)
+def test_a_prior_known_by_its_draws_gives_the_gradient_in_q_alone(x64, getkey):
+    """A posterior whose prior is a simulator: the gradient in q is the same, and the prior has none."""
+    family, bounded = make_doubly_oracle()
+    prior = FixedImplicit.create(make_linear_prior())
+    params = family, eqx.tree_at(lambda target: target.target.prior, bounded, prior)
+    pick = lambda grads: grads
+    samples = gradient_samples(getkey(), PriorScore(INNER, Exact(2)), params, NUM_ESTIMATES, pick=pick)
+    size = flat(family).size
+    assert samples.shape[1] == size
+    assert_mean(samples, exact()[:size], max_stderr=MAX_STDERR)
+    wrong = gradient_samples(getkey(), PriorScore(INNER, Blind()), params, NUM_ESTIMATES, pick=pick)
+    assert_not_mean(wrong, exact()[:size])
+
+
+@pytest.mark.parametrize("sampler", [Blind(), Negated()], ids=lambda s: type(s).__name__)
 def test_wrong_draws_are_noticed_in_both(sampler, x64, getkey):
     """Draws from p(ζ) instead of p(ζ|z), or mirrored."""
     samples = samples_of(getkey(), PriorScore(INNER, sampler))
-    size = flat(doubly_oracle().family).size
+    size = flat(make_doubly_oracle().family).size
     assert_not_mean(samples[:, :size], exact()[:size])
     assert_not_mean(samples[:, size:], exact()[size:])
 
@@ -69,7 +94,7 @@ def worst(samples):
 
 def learned_state(key, estimator, num_updates=300):
     """The state after updates of the estimator itself: its sampler learns from pairs of the prior."""
-    params = tuple(doubly_oracle())
+    params = tuple(make_doubly_oracle())
     init_key, run_key = jax.random.split(key)
 
     @jax.jit
@@ -104,7 +129,7 @@ def test_coupled_chains_give_the_gradient_without_bias(x64, getkey):
 
 def test_draws_from_the_mixing_give_the_gradient_of_the_bound(x64, getkey):
     """Weighted by importance, number by number: the bound is the special case of a proposal p(ζ)."""
-    prior, z = linear_prior(), jnp.array([0.7, -0.4])
+    prior, z = make_linear_prior(), jnp.array([0.7, -0.4])
     zeta = jax.random.normal(getkey(), (6, 2))
 
     def bound(prior, z):
@@ -160,7 +185,7 @@ def test_a_mixture_prior_has_its_exact_gradient(x64, getkey):
 
 
 def test_an_infinite_slope_of_weight_zero_does_no_harm():
-    prior, z = linear_prior(), jnp.array([0.7, -0.4])
+    prior, z = make_linear_prior(), jnp.array([0.7, -0.4])
     zeta = jnp.array([[0.1, 0.2], [jnp.inf, 0.0]])
     reverse = ReverseDraws(zeta, jnp.array([1.0, 0.0]), zeta[0])
     alone = ReverseDraws(zeta[:1], jnp.ones(1), zeta[0])
@@ -170,7 +195,7 @@ def test_an_infinite_slope_of_weight_zero_does_no_harm():
 
 def test_the_proposals_of_both_reverse_conditionals_are_handed_on(getkey):
     estimator = PriorScore(UIVI(2, Importance(3, LEARNED)), Importance(3, LEARNED))
-    oracle = doubly_oracle()
+    oracle = make_doubly_oracle()
     state = estimator.init(getkey(), *oracle)
     assert estimator.fitted_proposal(state).state is state.estimator
     assert estimator.prior_proposal(state).state is state.sampler
@@ -192,7 +217,7 @@ def test_the_proposals_of_both_reverse_conditionals_are_handed_on(getkey):
             "an implicit prior, got Density: wrap the model in uivi.priors.Bounded",
         ),
         (
-            lambda: PriorScore(INNER).init(jax.random.key(0), explicit_family(), doubly_oracle().target),
+            lambda: PriorScore(INNER).init(jax.random.key(0), explicit_family(), make_doubly_oracle().target),
             TypeError,
             "uivi.SemiImplicit family for UIVI",
         ),

@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.helpers import assert_mean, assert_not_mean, flat, gradient_samples
 from uivi._types import ReverseDraws
 from uivi.estimators import PVI, UIVI
 from uivi.evaluation import evaluate
@@ -14,6 +13,7 @@ from uivi.families import AtParticles, LinearGaussian, SemiImplicit, StandardNor
 from uivi.presets import methods
 from uivi.reverse import ByParticle, FittedProposal, Importance
 from uivi.targets import Density
+from uivi.testing import assert_mean, assert_not_mean, flat, free_energy, gradient_samples
 from uivi.training.update import Method, initial_state, run_updates
 
 NUM_ESTIMATES = 6_000
@@ -34,17 +34,13 @@ def params():
     return SemiImplicit(Uniform(1), make_conditional()), Density(log_density, 1)
 
 
-def free_energy(conditional: AtParticles):
-    """The negative ELBO on a fine grid, where the trapezoid rule is exact to rounding."""
-    grid = jnp.linspace(-9.0, 10.0, 4_001)[:, None]
-    log_q = jax.vmap(conditional.marginal_log_prob)(grid)
-    terms = jnp.exp(log_q) * (log_q - jax.vmap(log_density)(grid))
-    return jnp.sum(terms) * (grid[1, 0] - grid[0, 0])
+def negative_elbo(conditional: AtParticles):
+    return free_energy(conditional.marginal_log_prob, log_density)
 
 
 def flow(conditional: AtParticles):
     """Its gradient, with that of each particle times the number of particles: the Wasserstein gradient."""
-    grads = jax.grad(free_energy)(conditional)
+    grads = jax.grad(negative_elbo)(conditional)
     return flat(eqx.tree_at(lambda c: c.cloud, grads, len(CLOUD) * grads.cloud))
 
 
@@ -62,7 +58,7 @@ def test_gradient_of_the_free_energy(x64, getkey):
 def test_uivi_with_exact_particles_has_the_same_gradient(x64, getkey):
     """One draw of the exact reverse conditional; a particle gets its part of the gradient, not M times it."""
     samples = samples_of(getkey(), UIVI(6, Importance(1, ByParticle())))
-    assert_mean(samples, flat(jax.grad(free_energy)(make_conditional())), max_stderr=0.03)
+    assert_mean(samples, flat(jax.grad(negative_elbo)(make_conditional())), max_stderr=0.03)
     assert_not_mean(samples, flow(make_conditional()))
 
 
@@ -139,7 +135,7 @@ def test_every_particle_has_an_equal_cell():
 
 @eqx.filter_jit
 def energies(family):
-    return free_energy(family.conditional)
+    return negative_elbo(family.conditional)
 
 
 def test_particles_and_conditional_move_at_their_rates(x64):

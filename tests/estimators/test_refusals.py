@@ -9,12 +9,12 @@ import pytest
 
 import uivi
 from tests.estimators.table import explicit_family, flow_family, implicit_family, particle_family
-from tests.helpers import make_oracle
 from uivi.estimators import IWHVI, KSIVI, PVI, SIVI, SIVISM, UIVI, Explicit, FixedBandwidth, StickingTheLanding
 from uivi.families import MLP
 from uivi.priors import Normal
 from uivi.reverse import ISIR, ByParticle, Coupled, Importance, LearnedFlow
 from uivi.targets import BernoulliVAE, Rows
+from uivi.testing import make_oracle
 
 
 @pytest.fixture

@@ -5,14 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.helpers import flat
 from tests.priors.table import encoder, vamp
 from uivi.estimators import SIVI, UIVI, Explicit, PriorScore, SharedEncoder, lend
 from uivi.families import MLP, ExplicitGaussian, SemiImplicit, Uniform
 from uivi.priors import Bounded, Implicit, RowConditional, VampPrior
 from uivi.reverse import FromMixing, Importance
 from uivi.targets import BernoulliVAE, Rows
-from uivi.trainable import NonTrainable, trained
+from uivi.testing import flat
+from uivi.trainable import trained
 from uivi.training.optimisers import adam_cosine
 from uivi.training.update import Method, initial_state, run_updates
 
@@ -27,7 +27,7 @@ def make_target(kind):
     """A VAE whose prior is a VampPrior, or the aggregated posterior by draws of its rows."""
     if kind == "vamp":
         return vae(VampPrior(encoder(), 0.5 * jnp.ones((4, 3))))
-    at_data = RowConditional(encoder(), NonTrainable(jnp.asarray(IMAGES)))
+    at_data = RowConditional(encoder(), Rows.create(IMAGES))
     return Bounded(vae(Implicit(SemiImplicit(Uniform(1), at_data))), 5)
 
 

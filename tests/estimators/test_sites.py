@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.helpers import assert_mean, assert_not_mean, gradient_samples
 from uivi.estimators import IWHVI, KSIVI, PVI, SIVI, SIVISM, UIVI, FixedBandwidth, GaussianKernel, WithinBatch
 from uivi.families import MLP, AtParticles, Gaussian, LogScale, SemiImplicit, StandardNormal, Uniform
 from uivi.reverse import ISIR, Amortised, FromMixing
 from uivi.targets import AbstractTarget
+from uivi.testing import assert_mean, assert_not_mean, gradient_samples
 from uivi.trainable import NonTrainable
 
 SITES = np.array([[0.7, -0.4], [-1.1, 0.9]], np.float32)

@@ -6,36 +6,28 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.estimators.test_ksivi import score_difference
-from tests.helpers import (
+from tests.targets.test_models import make_vae
+from uivi.estimators import SIVISM
+from uivi.networks import MLP
+from uivi.testing import (
     TARGET_COVARIANCE,
     TARGET_MEAN,
     assert_mean,
     assert_not_mean,
     draw_pairs,
     exact_gradient,
+    fisher_divergence,
     flat,
     gradient_samples,
     make_oracle,
     negative_elbo,
+    score_difference,
 )
-from tests.targets.test_models import make_vae
-from uivi.estimators import SIVISM
-from uivi.families import LinearGaussian
-from uivi.networks import MLP
 from uivi.trainable import trained
 
 NUM_ESTIMATES = 6_000
 STILL = 1e-12
 """A learning rate by which f does not move."""
-
-
-def fisher_divergence(conditional: LinearGaussian):
-    """E |s_p(z) - s_q(z)|² under q: the difference is affine."""
-    mean, covariance = conditional.marginal()
-    matrix, offset = score_difference(conditional)
-    middle = matrix @ mean + offset
-    return jnp.trace(matrix @ covariance @ matrix.T) + middle @ middle
 
 
 def exact_game():

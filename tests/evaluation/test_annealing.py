@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tests.helpers import assert_mean, assert_not_mean, make_oracle, z_threshold
 from uivi.evaluation import annealing
 from uivi.evaluation.annealing import AIS, Tuning
 from uivi.families import LinearGaussian, StandardNormal, Uniform
+from uivi.testing import assert_mean, assert_not_mean, make_oracle, z_threshold
 
 SHORT = AIS(num_temperatures=6, num_leapfrog=3, num_grid=8, num_moves=8)
 LONG = dataclasses.replace(SHORT, num_temperatures=64)

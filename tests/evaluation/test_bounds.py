@@ -6,7 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.helpers import (
+from uivi.evaluation import bounds
+from uivi.families import MLP, ExplicitGaussian, LogScale, SemiImplicit, StandardNormal
+from uivi.families.conditionals import Gaussian
+from uivi.reverse import Learned
+from uivi.reverse.proposals import FittedProposal
+from uivi.targets import Density
+from uivi.testing import (
     assert_mean,
     assert_not_mean,
     draw_pairs,
@@ -15,12 +21,6 @@ from tests.helpers import (
     negative_elbo,
     z_threshold,
 )
-from uivi.evaluation import bounds
-from uivi.families import MLP, ExplicitGaussian, LogScale, SemiImplicit, StandardNormal
-from uivi.families.conditionals import Gaussian
-from uivi.reverse import Learned
-from uivi.reverse.proposals import FittedProposal
-from uivi.targets import Density
 
 NUM_DRAWS = 2**14
 FEW, MANY = 4, 32

@@ -16,14 +16,22 @@ from tests.evaluation.test_likelihood import (
     SHIFT,
     semi_implicit,
 )
-from tests.helpers import assert_mean, assert_not_mean, make_oracle, z_threshold
-from tests.priors.table import doubly_oracle, linear_prior, negative_doubly_elbo, rows, vamp
+from tests.priors.table import rows, vamp
 from uivi.evaluation import evaluate_doubly, learn_proposal
 from uivi.evaluation.doubly import tangent_and_jensen
 from uivi.families import ExplicitGaussian, LinearGaussian, SemiImplicit, StandardNormal
-from uivi.priors import Implicit
+from uivi.priors import GaussianMixture, Implicit
 from uivi.reverse import Learned
 from uivi.targets import AbstractPrior, AbstractPriorTarget, Observed
+from uivi.testing import (
+    assert_mean,
+    assert_not_mean,
+    make_doubly_oracle,
+    make_linear_prior,
+    make_oracle,
+    negative_doubly_elbo,
+    z_threshold,
+)
 
 NUM_DRAWS = 2**14
 FEW, MANY = 12, 96
@@ -32,12 +40,12 @@ WIDE = Learned(width=16, learning_rate=1e-2, prior_share=0.1, inflation=1.1)
 
 
 def elbo():
-    return -negative_doubly_elbo((doubly_oracle().family.conditional, linear_prior().conditional))
+    return -negative_doubly_elbo((make_doubly_oracle().family.conditional, make_linear_prior().conditional))
 
 
 def evaluate(key, num, prior_proposal=None):
     budget = {"num_draws": NUM_DRAWS, "num_mixing": num, "num_prior": num}
-    return evaluate_doubly(key, *doubly_oracle(), prior_proposal=prior_proposal, **budget)
+    return evaluate_doubly(key, *make_doubly_oracle(), prior_proposal=prior_proposal, **budget)
 
 
 def assert_positive(samples):
@@ -46,7 +54,7 @@ def assert_positive(samples):
 
 
 def learned(key):
-    return learn_proposal(key, Implicit(linear_prior()), WIDE, 500)
+    return learn_proposal(key, Implicit(make_linear_prior()), WIDE, 500)
 
 
 def test_the_sides_bracket_the_elbo_and_close(x64, getkey):
@@ -65,6 +73,27 @@ def test_the_sides_bracket_the_elbo_and_close(x64, getkey):
     assert gaps[1] < 0.1
 
 
+def test_the_sides_bracket_the_elbo_of_a_mixture_and_close(x64, getkey):
+    """At the same draws of z, which leaves no other error. Swapped sides are the control."""
+    family, key = ExplicitGaussian(jnp.array([0.2, -0.4, -0.3, 0.1])), getkey()
+    make = lambda prior: Observed(lambda z: -0.5 * jnp.sum((z - 0.5) ** 2), prior)
+    exact = evaluate_doubly(key, family, make(GaussianMixture.of_rows(vamp())), num_draws=4_000)
+    assert exact.elbo()[0].mean == exact.elbo()[1].mean
+    few, many = (
+        evaluate_doubly(key, family, make(Implicit(rows())), num_draws=4_000, num_prior=num)
+        for num in (FEW, MANY)
+    )
+    np.testing.assert_array_equal(few.log_likelihood, exact.log_likelihood)
+    assert_positive(few.log_prior_high - exact.log_prior_high)
+    assert_positive(exact.log_prior_low - few.log_prior_low)
+    with pytest.raises(AssertionError):
+        assert_positive(few.log_prior_low - exact.log_prior_low)
+    for side in (many.log_prior_high, many.log_prior_low):
+        assert_mean((side - exact.log_prior_low).T, 0.0, max_stderr=0.002, bias=0.005)
+    gap = lambda made: made.elbo()[1].mean - made.elbo()[0].mean
+    assert 0 < 4 * gap(many) < gap(few)
+
+
 def errors(values, exact):
     return np.ravel(values)[:, None] - exact
 
@@ -74,10 +103,10 @@ def test_each_side_of_the_prior_is_on_its_side_of_the_exact_density(x64, getkey)
     proposal = learned(getkey())
     for z in jnp.array([[0.3, 0.8], [1.4, -0.6]]):
         family = ExplicitGaussian(jnp.concatenate([z, jnp.full(2, -20.0)]))
-        target = doubly_oracle().target
+        target = make_doubly_oracle().target
         budget = {"num_draws": 20_000, "num_prior": 6}
         made = evaluate_doubly(getkey(), family, target, prior_proposal=proposal, **budget)
-        exact = linear_prior().conditional.marginal_log_prob(z)
+        exact = make_linear_prior().conditional.marginal_log_prob(z)
         assert_positive(made.log_prior_high - exact)
         assert_positive(exact - made.log_prior_low)
         assert_mean(np.exp(errors(made.log_prior_low, exact)), 1.0, max_stderr=0.02)
@@ -87,7 +116,7 @@ def test_without_the_generating_noise_the_lower_side_is_not_lower(x64, getkey):
     """Must-fail control. The prior's own bound is tight here, so that it does not hide the fault."""
     proposal = learned(getkey())
     budget = {"num_draws": NUM_DRAWS, "num_mixing": 3, "num_prior": MANY}
-    made = evaluate_doubly(getkey(), *doubly_oracle(), prior_proposal=proposal, **budget)
+    made = evaluate_doubly(getkey(), *make_doubly_oracle(), prior_proposal=proposal, **budget)
     faulty = made.log_likelihood + made.log_prior_low - made.log_q_low
     assert_not_mean(faulty[0][:, None], elbo())
     assert np.mean(faulty) > elbo()
@@ -175,14 +204,14 @@ class LinearModel(AbstractPriorTarget):
 
 def exact_log_marginal():
     """Mean of log p(x) over the images."""
-    centre, spread = (np.asarray(x) for x in linear_prior().conditional.marginal())
+    centre, spread = (np.asarray(x) for x in make_linear_prior().conditional.marginal())
     covariance = MATRIX @ spread @ MATRIX.T + NOISE**2 * np.eye(3)
     return np.mean(scipy.stats.multivariate_normal(MATRIX @ centre + OFFSET, covariance).logpdf(IMAGES))
 
 
 def exact_elbo():
     """Mean of the ELBO over the images."""
-    centre, spread = (np.asarray(x) for x in linear_prior().conditional.marginal())
+    centre, spread = (np.asarray(x) for x in make_linear_prior().conditional.marginal())
     entropy = 0.5 * np.linalg.slogdet(2 * np.pi * np.e * Q_COVARIANCE)[1]
     values = []
     for image in IMAGES:
@@ -197,7 +226,7 @@ def exact_elbo():
 
 def test_sites_and_contexts_and_log_p(x64, getkey):
     """An amortised family at two sites: log p(x) is approached from below, and beats the ELBO."""
-    target = LinearModel(Implicit(linear_prior()))
+    target = LinearModel(Implicit(make_linear_prior()))
     sites = jnp.asarray(IMAGES)
     budget = {"num_draws": 4_000, "num_mixing": 200, "num_prior": 200}
     made = evaluate_doubly(getkey(), semi_implicit(), target, sites, **budget)
@@ -273,14 +302,14 @@ def test_the_ratio_bound_of_the_divergence_needs_the_same_noise_on_both_sides(x6
 )
 def test_counts_are_checked(settings, message, unchecked):
     with pytest.raises(ValueError, match=message):
-        evaluate_doubly(jax.random.key(0), *doubly_oracle(), **settings)
+        evaluate_doubly(jax.random.key(0), *make_doubly_oracle(), **settings)
 
 
 def test_parts_that_do_not_go_together_are_refused(unchecked):
     key = jax.random.key(0)
     with pytest.raises(ValueError, match=r"a family on 2 dimensions .the target's., got one on 3"):
-        evaluate_doubly(key, ExplicitGaussian.create(3), doubly_oracle().target)
+        evaluate_doubly(key, ExplicitGaussian.create(3), make_doubly_oracle().target)
     with pytest.raises(TypeError, match="a target with a prior, got Density"):
         evaluate_doubly(key, *make_oracle())
     with pytest.raises(ValueError, match="`num_updates` to be a positive whole number, got 0"):
-        learn_proposal(key, Implicit(linear_prior()), WIDE, 0)
+        learn_proposal(key, Implicit(make_linear_prior()), WIDE, 0)

@@ -8,7 +8,7 @@ import pytest
 from tests.evaluation.examples import GOOD
 from uivi._types import Status
 from uivi.evaluation import Coverage, MomentGaps, Precision, Verdict
-from uivi.evaluation.findings import is_close, is_doubtful, is_near, with_verdict
+from uivi.evaluation.findings import is_close, is_doubtful, is_near, leaves_doubt, with_verdict
 
 
 def changed(name, **fields):
@@ -18,7 +18,7 @@ def changed(name, **fields):
 
 FOUND = {
     "broken": (dataclasses.replace(GOOD, status=Status.NONFINITE), "the fit broke down: lower"),
-    "interrupted": (dataclasses.replace(GOOD, status=Status.INTERRUPTED), "interrupted: with checkpoint="),
+    "interrupted": (dataclasses.replace(GOOD, status=Status.INTERRUPTED), "if it had a checkpoint=, the same"),
     "dependent": (changed("mixing", dependence=0.5), "the reverse sampler stays near its start"),
     "not recovered": (changed("mixing", recovered=0.5), "uivi.ISIR with more proposals"),
     "unknown mixing": (changed("mixing", recovered=math.nan), "the reverse sampler stays near its start"),
@@ -51,18 +51,23 @@ FOUND = {
         dataclasses.replace(GOOD, coverage=Coverage(4, 1, 0.0, 0.1)), "a narrow region that q misses, with 10 %"
     ),
     "heavy square": (
-        dataclasses.replace(GOOD, gaps=MomentGaps(0.01, 0.01, 0.01, 0.01, 9, 0.9)), "k-hat 0.90 of its square"
+        dataclasses.replace(GOOD, gaps=MomentGaps(0.01, 0.01, 0.01, 0.01, 9, 0.9, 0.1)), "0.90 ± 0.10 of its sq"
+    ),
+    "perhaps a heavy square": (
+        dataclasses.replace(GOOD, gaps=MomentGaps(0.01, 0.01, 0.01, 0.01, 9, 0.65, 0.1)), "0.65 ± 0.10 of its s"
     ),
     "no k-hat": (changed("weights", pareto_k=math.inf), "k-hat inf is above 0.7"),
 }  # fmt: skip
 
 
 MILD = {"late", "unsure", "heavy square", "dependent", "wide", "skipped", "far", "rough", "coarse"}
+MILD |= {"perhaps a heavy square"}
 
 
 def test_a_good_fit_gets_no_advice():
     assert with_verdict(GOOD, {}).advice == ()
-    for gaps in (MomentGaps(0.04, 0.04, 0.01, 0.01, 9), MomentGaps(0.15, 0.15, 0.06, 0.06, 9)):
+    light_tail = MomentGaps(0.01, 0.01, 0.01, 0.01, 9, 0.58, 0.1)
+    for gaps in (MomentGaps(0.04, 0.04, 0.01, 0.01, 9), MomentGaps(0.15, 0.15, 0.06, 0.06, 9), light_tail):
         assert with_verdict(dataclasses.replace(GOOD, gaps=gaps), {}).advice == ()
     without_sampler = dataclasses.replace(GOOD, mixing=None)
     assert with_verdict(without_sampler, {}).verdict is Verdict.GOOD
@@ -184,3 +189,12 @@ def test_a_fit_is_close_only_if_every_number_says_so():
 )
 def test_k_hat_is_in_doubt_unless_it_is_small_or_clearly_large(pareto_k, doubtful):
     assert is_doubtful(pareto_k, MomentGaps(0.01, 0.01, 0.01, 0.01, 2)) == doubtful
+
+
+@pytest.mark.parametrize(
+    ("pareto_k", "tail", "doubtful"),
+    [(0.3, 0.5, False), (0.3, 0.65, True), (0.3, 0.8, False), (1.2, 0.65, False), (0.3, math.nan, False)],
+)
+def test_a_tail_is_in_doubt_if_it_may_be_too_heavy(pareto_k, tail, doubtful):
+    """One that is clearly too heavy is a finding at the first look, and so is a large k-hat."""
+    assert leaves_doubt(pareto_k, MomentGaps(0.01, 0.01, 0.01, 0.01, 2, tail, 0.12)) == doubtful

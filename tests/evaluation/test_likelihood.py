@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tests.helpers import assert_mean, assert_not_mean, z_threshold
 from uivi.evaluation import likelihood
 from uivi.evaluation.likelihood import SIDES, Likelihood, SiteValues, StudentT
 from uivi.families import (
@@ -25,6 +24,7 @@ from uivi.families import (
 )
 from uivi.networks import Linear
 from uivi.targets import AbstractTarget
+from uivi.testing import assert_mean, assert_not_mean, z_threshold
 
 MATRIX = np.array([[1.0, 0.4], [-0.6, 0.9], [0.5, -0.7]])
 OFFSET = np.array([0.3, -0.2, 0.1])

@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.helpers import assert_mean, make_oracle
 from uivi._types import ReverseDraws, ReverseInfo
 from uivi.evaluation import reverse_mixing
 from uivi.reverse import AbstractPerDrawSampler, Exact, from_mixing
+from uivi.testing import assert_mean, make_oracle
 
 NUM_KEYS = 20
 

@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import pytest
 
 import uivi
-from tests.helpers import make_oracle, z_threshold
 from uivi._types import Status
 from uivi.evaluation import MomentGaps, Verdict, verdict
 from uivi.evaluation.importance import RELIABLE_K
 from uivi.targets import Density
+from uivi.testing import make_oracle, z_threshold
 
 pytestmark = pytest.mark.usefixtures("full_looks")
 

@@ -7,7 +7,6 @@ import pytest
 import scipy.stats
 
 import uivi
-from tests.helpers import assert_mean, make_oracle
 from uivi.evaluation import importance
 from uivi.evaluation.look import BATCH, WIDE, look
 from uivi.evaluation.verdict import _gaps
@@ -16,6 +15,7 @@ from uivi.families import LinearGaussian, SemiImplicit, StandardNormal
 from uivi.families.mixing import Uniform
 from uivi.reverse.proposals import AbstractProposal, AbstractProposalAt
 from uivi.targets import Density
+from uivi.testing import assert_mean, make_oracle
 
 
 @pytest.mark.parametrize("mixing", [StandardNormal(3), Uniform(3)])

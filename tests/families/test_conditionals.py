@@ -8,8 +8,9 @@ import pytest
 import scipy.stats
 
 from tests.families.table import CONDITIONALS, NOISE_DIM, net
-from tests.helpers import FAILURE_RATE, assert_mean, assert_not_mean, flat
 from uivi.families import Affine, Gaussian, LogScale, NetGaussian
+from uivi.testing import assert_draws_follow_density, assert_reparameterised, check_conditional
+from uivi.testing.conditionals import smooth
 from uivi.trainable import partition_trained
 
 EPS = np.array([0.6, -0.9])
@@ -28,38 +29,12 @@ def make(name, dim, context_dim, key=None):
     return conditional, jnp.asarray(EPS[: CONDITIONALS[name].noise_dim]), context
 
 
-def draws_of(conditional, eps, context, num, key):
-    keys = jax.random.split(key, num)
-    return jax.jit(jax.vmap(lambda k: conditional.sample(k, eps, context)))(keys)
-
-
-def integrated_cdf(conditional, eps, context, *, positive):
-    """Total mass and distribution function of a one-dimensional conditional, by the trapezoid rule."""
-    grid = jnp.exp(jnp.linspace(-30.0, 8.0, 20_001)) if positive else jnp.linspace(-60.0, 60.0, 40_001)
-    log_prob = jax.vmap(lambda z: conditional.log_prob(z[None], eps, context))
-    density = np.exp(np.asarray(jax.jit(log_prob)(grid)))
-    grid = np.asarray(grid)
-    steps = np.diff(grid) * 0.5 * (density[1:] + density[:-1])
-    cumulative = np.concatenate([[0.0], np.cumsum(steps)])
-    return cumulative[-1], lambda z: np.interp(z, grid, cumulative)
-
-
 @pytest.mark.parametrize(("name", "context_dim"), CASES)
 def test_draws_follow_the_density(name, context_dim, x64, getkey):
     """The density integrates to one; draws pass a Kolmogorov-Smirnov test against it."""
     conditional, eps, context = make(name, 1, context_dim)
-    mass, cdf = integrated_cdf(conditional, eps, context, positive=CONDITIONALS[name].positive)
-    np.testing.assert_allclose(mass, 1.0, atol=1e-4)
-    draws = np.asarray(draws_of(conditional, eps, context, 20_000, getkey()))[:, 0]
-    assert scipy.stats.kstest(draws, cdf).pvalue > FAILURE_RATE
-    # Must-fail controls: a scale or a location that is off by a tenth of a standard deviation.
-    assert scipy.stats.kstest(draws * 1.1, cdf).pvalue < FAILURE_RATE
-    assert scipy.stats.kstest(draws + 0.1 * draws.std(), cdf).pvalue < FAILURE_RATE
-
-
-def objective(z):
-    """A bounded function that is not symmetric in anything."""
-    return jnp.tanh(z[0]) - 0.5 * jnp.tanh(z[1]) + jnp.tanh(z[0] * z[1])
+    positive = CONDITIONALS[name].positive
+    assert_draws_follow_density(getkey(), conditional, eps, context, positive=positive)
 
 
 def split_parameters(conditional):
@@ -71,20 +46,7 @@ def split_parameters(conditional):
 def test_reparameterised_gradient_is_that_of_the_density(name, x64, getkey):
     """∇_θ f(h(u; ε)) and f(z) ∇_θ log q(z|ε) have one expectation; the score alone has mean zero."""
     conditional, eps, context = make(name, 2, 2 if CONDITIONALS[name].takes_context else 0)
-    trained, combine = split_parameters(conditional)
-
-    def one(key):
-        draw = lambda trained: combine(trained).sample(key, eps, context)
-        path = flat(jax.grad(lambda trained: objective(draw(trained)))(trained))
-        z = draw(trained)
-        log_prob = lambda trained, z: combine(trained).log_prob(z, eps, context)
-        score, wrong = (flat(jax.grad(log_prob)(trained, x)) for x in (z, z + 0.3))
-        return path - objective(z) * score, score, wrong
-
-    difference, score, wrong = jax.jit(jax.vmap(one))(jax.random.split(getkey(), 20_000))
-    assert_mean(difference, 0.0, max_stderr=0.03)
-    assert_mean(score, 0.0, max_stderr=0.03)
-    assert_not_mean(wrong, 0.0)
+    assert_reparameterised(getkey(), conditional, eps, context)
 
 
 @pytest.mark.parametrize("name", [name for name, row in CONDITIONALS.items() if row.pathwise])
@@ -101,7 +63,7 @@ def test_reparameterised_gradient_against_finite_differences(name, x64, getkey):
     @jax.jit
     def values(distance):
         moved = combine(jax.tree.map(lambda x, d: x + distance * d, trained, direction))
-        return jax.vmap(lambda k: objective(moved.sample(k, eps)))(draw_keys)
+        return jax.vmap(lambda k: smooth(moved.sample(k, eps)))(draw_keys)
 
     slope = jax.jvp(values, (jnp.zeros(()),), (jnp.ones(()),))[1]
     step = 1e-5
@@ -111,37 +73,11 @@ def test_reparameterised_gradient_against_finite_differences(name, x64, getkey):
 
 
 @pytest.mark.parametrize(("name", "context_dim"), CASES)
-def test_log_prob_of_jit_and_vmap(name, context_dim, getkey):
-    """`log_prob_of` is `log_prob`; batches equal single calls; float32 stays float32."""
+def test_the_promises_of_a_conditional(name, context_dim, x64, getkey):
     conditional, _, _ = make(name, 2, context_dim)
-    eps = jax.random.normal(getkey(), (4, CONDITIONALS[name].noise_dim))
-    contexts = jax.random.normal(getkey(), (4, 2)) if context_dim else None
-    z = jax.vmap(conditional.sample)(jax.random.split(getkey(), 4), eps, contexts)
-    plain = jax.jit(jax.vmap(conditional.log_prob))(z, eps, contexts)
-    of = jax.jit(jax.vmap(lambda z, e, c: conditional.log_prob_of(z, c)(e)))(z, eps, contexts)
-    single = conditional.log_prob(z[2], eps[2], None if contexts is None else contexts[2])
-    assert z.shape == (4, 2)
-    assert plain.shape == (4,)
-    assert z.dtype == plain.dtype == of.dtype == jnp.float32
-    np.testing.assert_allclose(of, plain, rtol=2e-5)
-    np.testing.assert_allclose(single, plain[2], rtol=2e-5)
-    assert conditional.dim == 2
-    assert conditional.noise_dim == CONDITIONALS[name].noise_dim
-    assert conditional.context_dim == context_dim
-
-
-@pytest.mark.parametrize(("name", "context_dim"), CASES)
-def test_log_prob_pairs(name, context_dim, x64, getkey):
-    """Row m and column s hold log q(z_s|ε_m); also of z far from all components."""
-    conditional, _, context = make(name, 2, context_dim)
-    eps = jax.random.normal(getkey(), (5, CONDITIONALS[name].noise_dim))
-    z = jax.vmap(lambda k: conditional.sample(k, eps[0], context))(jax.random.split(getkey(), 3))
-    z = jnp.concatenate([z, 30 * z[:1]])
-    pairs = eqx.filter_jit(conditional.log_prob_pairs)(z, eps, context)
-    one = eqx.filter_jit(conditional.log_prob)
-    expected = np.array([[one(z_s, eps_m, context) for z_s in z] for eps_m in eps])
-    assert pairs.shape == (5, 4)
-    np.testing.assert_allclose(pairs, expected, rtol=1e-9, atol=1e-9)
+    contexts = jax.random.normal(getkey(), (5, 2)) if context_dim else None
+    check_conditional(getkey(), conditional, contexts)
+    assert (conditional.dim, conditional.noise_dim) == (2, CONDITIONALS[name].noise_dim)
 
 
 def test_pairs_of_narrow_gaussians_in_single_precision(getkey):

@@ -8,7 +8,6 @@ import pytest
 import scipy.stats
 
 from tests.families.table import FAMILIES, MIXINGS, SCALES
-from tests.helpers import FAILURE_RATE, assert_mean, assert_not_mean, draw_pairs, make_oracle
 from uivi.families import (
     MLP,
     AbstractSimpleConditional,
@@ -29,6 +28,7 @@ from uivi.families import (
     he_init,
     small_init,
 )
+from uivi.testing import FAILURE_RATE, assert_mean, assert_not_mean, draw_pairs, make_oracle
 
 
 @pytest.mark.parametrize("name", MIXINGS)

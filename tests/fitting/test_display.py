@@ -14,10 +14,12 @@ import pytest
 import uivi
 from tests.tiny import explicit_settings, implicit_settings, log_density
 from uivi.evaluation import verdict
+from uivi.evaluation.check import number_lines
 from uivi.evaluation.look import BATCH, look
 from uivi.evaluation.wide import Pooled
 from uivi.fitting import display, plots, tables
 
+EPS = float(np.finfo(np.float32).eps)
 SHAPES = {
     "one number": {"x": ()},
     "many numbers": {f"x{i}": () for i in range(60)},
@@ -58,8 +60,9 @@ def test_how_a_fit_ended_is_said_only_if_it_ended_early(fitted):
 def test_details_have_the_seconds_of_each_phase(fitted):
     timed = dataclasses.replace(fitted, phases={"compiling": 2.04, "updates": 11.0})
     lines = timed.summary(details=True).splitlines()
-    assert lines[-1] == "  seconds          compiling 2.0, updates 11.0"
-    assert str(fitted.check()).splitlines()[-1] in lines
+    assert lines[-1] == "  seconds             compiling 2.0, updates 11.0"
+    numbers = number_lines(fitted.check())
+    assert lines[-1 - len(numbers) : -1] == numbers, "verdict and advice are at the top already"
     assert made({"mu": ()}).summary(details=True) == made({"mu": ()}).summary()
 
 
@@ -68,6 +71,12 @@ def test_long_vectors_are_shortened():
     shown = sum(line.startswith("theta[") for line in printed.splitlines())
     assert f"... {100 - shown} more" in printed
     assert "mu " in printed
+
+
+def test_entries_with_long_names_can_be_told_apart():
+    rows = made({"a" * 40: (12,)}).summary().splitlines()
+    labels = [line.split()[0] for line in rows if line.startswith("aaa")]
+    assert labels[::11] == [f"{'a' * 20}...{'a' * 6}[0]", f"{'a' * 20}...{'a' * 5}[11]"]
 
 
 def test_columns_are_aligned_and_the_numbers_are_those_of_the_draws(fitted):
@@ -91,11 +100,11 @@ def test_the_table_is_made_once(fitted, monkeypatch):
 def test_errors_need_reliable_weights_and_find_the_wrong_variable():
     draws = np.random.default_rng(0).normal(size=(4_000, 2))
     ours, theirs = np.full(4_000, 1 / 4_000), np.exp(0.5 * draws[:, 1])
-    found = tables._errors(draws, (theirs / theirs.sum(), ours))
+    found = tables._errors(draws, (theirs / theirs.sum(), ours), EPS)
     assert found[0] < 0.1
     assert found[1] > 0.4
-    assert np.isnan(tables._errors(draws, None)).all()
-    assert np.isnan(tables._errors(np.ones((9, 1)), (np.full(9, 1 / 9), np.full(9, 1 / 9)))).all()
+    assert np.isnan(tables._errors(draws, None, EPS)).all()
+    assert np.isnan(tables._errors(np.ones((9, 1)), (np.full(9, 1 / 9), np.full(9, 1 / 9)), EPS)).all()
 
 
 @pytest.mark.parametrize(("slope", "expected"), [(0.0, 0.0), (0.5, 0.5)])
@@ -110,7 +119,7 @@ def test_wide_draws_count_in_errors(slope, expected):
     log_p[is_wide & (z[:, 0] < -4)] = -np.inf  # outside the support
     weights = tables._weights(Pooled(z, log_p, log_q, log_r, is_wide), None)
     assert weights is not None
-    np.testing.assert_allclose(tables._errors(z, weights), expected, atol=0.03)
+    np.testing.assert_allclose(tables._errors(z, weights, EPS), expected, atol=0.03)
     assert tables._weights(Pooled(z, np.where(is_wide, log_p, np.nan), log_q, log_r, is_wide), None) is None
 
 
@@ -147,7 +156,15 @@ def test_decimals_are_those_that_the_draws_are_worth_and_points_are_below_one_an
     # Similar scales share their number of decimals.
     assert [row[1] for row in rows([1.0, 0.996, 1, 1, 1], [1.0, 5.67, 1, 1, 1])] == ["1.00", "5.67"]
     assert rows([np.nan, np.nan, 1, 1, 1])[0][:3] == ["nan", "nan", "1"]
-    assert rows([3e8, 1.0, 3e8, 3e8, 3e8])[0][0] == "3e+08"
+    assert rows([3e8, 1e7, 3e8, 3e8, 3e8])[0][0] == "3e+08"
+    # As many digits as tell the quantiles apart.
+    assert rows([3e8, 10.0, 3e8 - 16, 3e8, 3e8 + 16])[0] == [
+        "300000000",
+        "10",
+        "299999984",
+        "300000000",
+        "300000016",
+    ]
 
 
 def test_a_models_variables_come_in_its_own_order():
@@ -191,9 +208,17 @@ def test_plots(fitted):
         fitted.plot_history(dark=True),
     ):  # fmt: skip
         figure.canvas.draw()
+    long = made({"a" * 40: (2,), "$x^{": ()}).plot()
+    assert {axis.get_title() for axis in long.axes} - {""} == {
+        "aaaaaaaa...aaaaaa[0]",
+        "aaaaaaaa...aaaaaa[1]",
+        "\\$x^{",
+    }
     assert fitted.plot_check(dark=True).get_facecolor()[:3] == (0, 0, 0)
     with pytest.raises(ValueError, match=r"expected names among \['z'\].*got \['w'\]"):
         fitted.plot(["w"])
+    with pytest.raises(ValueError, match=r"or entries such as z\[0\], got \[\]"):
+        fitted.plot([])
 
 
 def test_an_amortised_posterior_says_what_to_do():
@@ -218,4 +243,7 @@ def test_rounds_are_marked_in_the_history():
 def test_a_file_without_its_density_has_no_errors(tmp_path):
     explicit = uivi.fit(log_density, 2, key=jax.random.key(0), **explicit_settings())
     explicit.save(tmp_path / "fit")
-    assert "error" not in uivi.load(tmp_path / "fit").summary()
+    again = uivi.load(tmp_path / "fit")
+    assert "error" not in again.summary()
+    shown = again.plot_check().axes[0].texts
+    assert "unknown:\nthe file has no log density" in [text.get_text() for text in shown]

@@ -56,8 +56,8 @@ def test_summary_of_a_semi_implicit_fit(implicit):
     assert "SemiImplicit posterior on 2 dimensions (20 updates," in summary
     assert "reverse moved" not in implicit.summary()
     for words in (
-        "status           all updates done", "(lower side)", "(upper side)", "k-hat", "reverse moved",
-        "reverse jump", "reverse dependence", "reverse recovered", "non-finite       0 proposals", "advice",
+        "status              all updates done", "(lower side)", "(upper side)", "k-hat", "reverse moved",
+        "reverse jump", "reverse dependence", "reverse recovered", "non-finite          0 proposals",
     ):  # fmt: skip
         assert words in summary
     assert "reverse acceptance" not in summary

@@ -1,5 +1,7 @@
 """What a fit refuses at once, with words of its own."""
 
+import re
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -36,7 +38,7 @@ def test_more_updates_than_anyone_can_wait_for(num_steps, message):
         ({"dim": 2**25}, ValueError, "at most 10,000,000, got 33,554,432"),
         ({"dim": None, "init": {}}, ValueError, "at least one number, got none"),
         ({"dim": None, "init": {"a": np.zeros((0, 2))}}, ValueError, "at least one number, got none"),
-        ({"dim": None, "init": np.zeros(2, int)}, TypeError, "float arrays only, got .'int32'.: discrete"),
+        ({"dim": None, "init": np.zeros(2, int)}, TypeError, "float arrays only, got .'int32'.: write 0.0"),
         ({"checkpoint": 3}, TypeError, "`checkpoint` to be the path of a directory, got int"),
         ({"progress": "yes"}, TypeError, "`progress` to be True, False or a reporter, got str"),
     ],
@@ -173,6 +175,13 @@ def test_a_large_mean_in_double_precision(x64):
     density = lambda z: -0.5 * jnp.sum(((z - 1.7e9) / 100) ** 2)
     posterior = fit(density, 1, family=family, check=True)
     assert np.isfinite(posterior.check().lower.mean)
+    # The table tells its quantiles apart, and knows the error.
+    (row,) = re.findall(r"^z\[0\] +(.*)$", str(posterior), re.MULTILINE)
+    mean, sd, low, middle, high, error = map(float, row.split())
+    assert abs(mean - 1.7e9) < 30
+    assert abs(sd - 100) < 10
+    assert low < middle - 100 < middle + 100 < high
+    assert error < 0.1
 
 
 @pytest.mark.parametrize(

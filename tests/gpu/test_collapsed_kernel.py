@@ -8,7 +8,6 @@ import pytest
 from tests.gpu.collapsed_inputs import collapsed_force, make_collapsed, residual_moments
 from tests.gpu.interpreter import assert_same, interpret_call, lane, needs_triton
 from tests.gpu.kernel_inputs import bfloat16
-from tests.helpers import assert_mean, assert_not_mean
 from uivi.gpu import (
     Adaptation,
     CollapsedInputs,
@@ -21,6 +20,7 @@ from uivi.gpu import (
 )
 from uivi.gpu import launch as launch_module
 from uivi.gpu.collapsed import kernel_call
+from uivi.testing import assert_mean, assert_not_mean
 
 RULE = Adaptation(2, rate=0.5, target=0.9)
 

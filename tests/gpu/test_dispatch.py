@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import uivi
-from tests.helpers import draw_pairs
 from uivi import gpu
 from uivi.families import Gaussian, Laplace, LogScale, RawScale, SemiImplicit, StandardNormal
 from uivi.gpu import dispatch
@@ -15,6 +14,7 @@ from uivi.networks import MLP, Linear
 from uivi.reverse import HMC, AdaptBetween, AuthorsRule
 from uivi.reverse.base import sample_reverse
 from uivi.targets import Banana
+from uivi.testing import draw_pairs
 from uivi.training.update import Method, copied, initial_state, run_updates, stack_states, unstack_states
 
 NUM_CHAINS, CONTEXT = 7, 4

@@ -9,7 +9,6 @@ import pytest
 
 import uivi.gpu.launch
 from tests.gpu.kernel_inputs import bfloat16, float16, make_inputs, moments, rounded_force
-from tests.helpers import assert_mean, assert_not_mean, draw_pairs
 from uivi import gpu, presets
 from uivi.estimators import UIVI
 from uivi.evaluation import metrics
@@ -17,6 +16,7 @@ from uivi.presets import vae
 from uivi.reverse import HMC, AdaptBetween, FixedStep
 from uivi.reverse.base import sample_reverse
 from uivi.targets import Banana
+from uivi.testing import assert_mean, assert_not_mean, draw_pairs
 from uivi.training.update import Method, initial_state, run_updates, stack_states, unstack_states
 
 pytestmark = pytest.mark.skipif(not gpu.is_available(), reason="needs a Hopper GPU and uivi[gpu]")

@@ -9,12 +9,12 @@ import pytest
 
 from tests.gpu.collapsed_inputs import collapsed_force, make_collapsed, residual_moments
 from tests.gpu.kernel_inputs import bfloat16, float16
-from tests.helpers import assert_mean, assert_not_mean, draw_pairs
 from uivi import gpu
 from uivi.gpu import CollapsedTiling
 from uivi.presets import regression
 from uivi.reverse import HMC, FixedStep
 from uivi.reverse.base import sample_reverse
+from uivi.testing import assert_mean, assert_not_mean, draw_pairs
 
 pytestmark = pytest.mark.skipif(not gpu.is_available(), reason="needs a Hopper GPU and uivi[gpu]")
 # (T, N, E, H, D), step.

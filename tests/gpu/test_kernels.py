@@ -10,13 +10,13 @@ import pytest
 
 from tests.gpu.interpreter import assert_same, interpret, lane, needs_triton
 from tests.gpu.kernel_inputs import bfloat16, crude_force, make_inputs, moments, rounded_force, stiff_inputs
-from tests.helpers import assert_mean, assert_not_mean, compiled_reverse, draw_pairs
 from uivi.families import MLP, Gaussian, LogScale, SemiImplicit, StandardNormal
 from uivi.gpu import MoveInputs, Tiling, fused_moves, is_available, misfit, reference_moves
 from uivi.gpu.launch import NUM_PROCESSORS, over_lanes
 from uivi.gpu.moves import _tiling
 from uivi.reverse import HMC, FixedStep
 from uivi.reverse.hmc import _noise
+from uivi.testing import assert_mean, assert_not_mean, compiled_reverse, draw_pairs
 
 run_reference = jax.jit(reference_moves, static_argnums=(1, 2))
 

@@ -105,6 +105,11 @@ def test_the_number_of_draws_is_positive(fitted):
         fitted.to_arviz(jax.random.key(1), 0)
 
 
+def test_the_key_is_a_key(fitted, unchecked):
+    with pytest.raises(TypeError, match="expected `key` to be one JAX random key, got int 1"):
+        fitted.to_arviz(1)
+
+
 def test_densities_need_the_target(fitted, tmp_path):
     fitted.save(tmp_path / "a.uivi")
     with pytest.raises(ValueError, match="expected a posterior with its log density"):

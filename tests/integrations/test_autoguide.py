@@ -12,12 +12,12 @@ from jax.flatten_util import ravel_pytree
 from numpyro.infer import SVI, RenyiELBO, Trace_ELBO, TraceGraph_ELBO, TraceMeanField_ELBO
 
 import uivi
-from tests.helpers import assert_mean, assert_not_mean
 from uivi._jax import ordinary_promotion
 from uivi.families import LinearGaussian
 from uivi.integrations.autoguide import AutoUIVI
 from uivi.reverse import ISIR, Exact, FromMixing
 from uivi.reverse.base import AbstractPerDrawSampler
+from uivi.testing import assert_mean, assert_not_mean
 from uivi.trainable import trained
 
 

@@ -11,11 +11,11 @@ import optax
 import pytest
 
 import uivi
-from tests.helpers import TARGET_COVARIANCE, TARGET_MEAN, assert_mean, assert_not_mean
 from tests.tiny import implicit_family
 from uivi._jax import ordinary_promotion
 from uivi.families.sampling import sample_many
 from uivi.integrations.blackjax import UIVIInfo, UIVIState, posterior
+from uivi.testing import TARGET_COVARIANCE, TARGET_MEAN, assert_mean, assert_not_mean
 
 PRECISION = np.linalg.inv(TARGET_COVARIANCE)
 POSITION = {"level": jnp.zeros(()), "slopes": (jnp.zeros((1, 1)),)}

@@ -12,8 +12,13 @@ import pytest
 
 import uivi
 from tests.estimators.table import ESTIMATORS, FLOWS, flow_family
-from tests.helpers import (
-    LOG_CONSTANT,
+from uivi import presets
+from uivi._types import Status
+from uivi.families.conditionals.affine import Frame
+from uivi.integrations.flowjax import Flow, RealNVP, Spline
+from uivi.storage import posteriors
+from uivi.storage.archive import ArchiveError
+from uivi.testing import (
     TARGET_COVARIANCE,
     assert_mean,
     assert_not_mean,
@@ -21,12 +26,7 @@ from tests.helpers import (
     gradient_samples,
     make_oracle,
 )
-from uivi import presets
-from uivi._types import Status
-from uivi.families.conditionals.affine import Frame
-from uivi.integrations.flowjax import Flow, RealNVP, Spline
-from uivi.storage import posteriors
-from uivi.storage.archive import ArchiveError
+from uivi.testing.oracle import LOG_CONSTANT
 from uivi.trainable import NonTrainable, trained
 
 AXIS = np.linspace(-9.0, 9.0, 241)

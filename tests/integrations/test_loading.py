@@ -7,7 +7,12 @@ import pytest
 
 import uivi.integrations
 
-LAZY = "import sys, uivi; assert not {'numpyro', 'pymc', 'arviz', 'flowjax', 'jax_triton'} & set(sys.modules)"
+LAZY = """
+import sys, uivi
+assert not {"numpyro", "pymc", "arviz", "flowjax", "jax_triton", "uivi.testing"} & set(sys.modules)
+import uivi.testing
+assert not {"pytest", "scipy.stats"} & set(sys.modules)
+"""
 
 MISSING = """
 import sys
@@ -37,7 +42,7 @@ def run(code: str) -> list[str]:
     return made.stdout.splitlines()
 
 
-def test_importing_uivi_imports_no_optional_library():
+def test_importing_uivi_imports_no_optional_library_and_no_tests():
     run(LAZY)
 
 

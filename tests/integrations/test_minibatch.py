@@ -8,10 +8,10 @@ import numpyro.distributions as dist
 import pytest
 
 import uivi
-from tests.helpers import assert_mean, assert_not_mean
 from uivi.integrations import numpyro as integration
 from uivi.targets import Minibatched
 from uivi.targets.probe import Probe, finite_points
+from uivi.testing import assert_mean, assert_not_mean
 
 NUM_ROWS, NOISE = 24, 0.7
 

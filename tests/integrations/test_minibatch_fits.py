@@ -9,11 +9,11 @@ import pytest
 import scipy.special
 
 import uivi
-from tests.helpers import assert_mean, assert_not_mean
 from uivi.fitting.problem import problem_of
 from uivi.fitting.starts.checked import checked_start
 from uivi.integrations.numpyro import minibatched
 from uivi.targets import Anchored
+from uivi.testing import assert_mean, assert_not_mean
 
 NUM_ROWS, BATCH, NOISE, PRIOR = 20_000, 200, 0.7, 2.0
 RNG = np.random.default_rng(3)

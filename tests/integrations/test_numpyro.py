@@ -9,9 +9,10 @@ import optax
 import pytest
 
 import uivi
-from tests.helpers import assert_mean, assert_regression_is_constrained
+from tests.helpers import assert_regression_is_constrained
 from uivi.integrations import numpyro as integration
 from uivi.targets.probe import Probe, finite_points
+from uivi.testing import assert_mean
 
 X = np.linspace(-1.0, 1.0, 12, dtype=np.float32)
 Y = (0.5 + 2.0 * X + np.sin(9 * X) / 5).astype(np.float32)

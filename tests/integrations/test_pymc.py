@@ -13,8 +13,9 @@ import pytest
 import scipy.stats
 
 import uivi
-from tests.helpers import assert_mean, assert_not_mean, assert_regression_is_constrained
+from tests.helpers import assert_regression_is_constrained
 from tests.tiny import explicit_settings
+from uivi.testing import assert_mean, assert_not_mean
 
 pm = pytest.importorskip("pymc", reason="needs PyMC: pip install 'uivi[pymc]'")
 

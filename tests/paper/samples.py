@@ -93,8 +93,26 @@ def methods(preset="seconds", method="uivi", name="methods-banana", title="Banan
     return result("methods", name, preset, method, [seed, worse], ["elbo_lower"], title=title, **changes)
 
 
-MAKERS = {"toy": toy, "logreg": logreg, "iterations": iterations, "vae": autoencoder, "methods": methods}
-FIGURES = {"toy": 2, "logreg": 1, "iterations": 2, "vae": 3, "methods": 1}
+def prior(preset="bound", method="dsivi-prior", level=-90.0, name="vae-prior-mnist", **changes):
+    seeds = [
+        {"log_p": bound(level - shift), "elbo_lower": bound(-94.44), "elbo_upper": bound(-94.33)}
+        | {"width": 0.11, "unsure": 0.0}
+        for shift in (0.0, 0.5)
+    ]
+    images = base64.b64encode(np.zeros((10, 784), np.uint8).tobytes()).decode()
+    fixed = {"title": "Binarized MNIST", "exhibit": {"generated": images}}
+    return result("vae-prior", name, preset, method, seeds, **fixed | changes)
+
+
+MAKERS = {
+    "toy": toy,
+    "logreg": logreg,
+    "iterations": iterations,
+    "vae": autoencoder,
+    "vae-prior": prior,
+    "methods": methods,
+}
+FIGURES = {"toy": 2, "logreg": 1, "iterations": 2, "vae": 3, "vae-prior": 1, "methods": 1}
 """Number of figures that one result of each kind has on the page."""
 
 

@@ -14,6 +14,7 @@ from tests.paper.samples import (
     iterations,
     logreg,
     printed,
+    prior,
     toy,
 )
 from uivi.paper import DEVIATIONS, report, results
@@ -82,6 +83,15 @@ def test_figure_5_shows_both_presets_of_uivi_and_explicit_runs_do_not_drift(writ
     assert vae.drift_figures(runs[1:2]) == []
 
 
+def test_the_gain_of_a_prior_is_over_the_normal_one_on_the_same_data(write):
+    other = {"name": "vae-prior-fashion", "title": "Fashion-MNIST"}
+    runs = [prior("exact", "normal", -91.0), prior(), prior(level=-100.0, **other)]
+    page = write(*runs)
+    assert [float(text.replace("−", "-")) for text in re.findall(r"<td>(1\.00|0\.00)</td>", page)] == [0, 1]
+    assert page.count("<td>0.50</td>") == 3  # the seeds
+    assert count_images(page) == 2
+
+
 def test_the_reference_is_drawn_only_for_the_same_images():
     other = {"task": {"budget": {"drift_images": 8}}}
     assert vae.drift_figures([autoencoder()]) != vae.drift_figures([autoencoder(**other)])
@@ -146,7 +156,7 @@ def test_tables_for_the_terminal():
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
-        ("toy", "banana default-uivi: KL(q‖p) 0.00521, 2 seed(s), 600 updates, 30.0 s per fit"),
+        ("toy", "banana default-uivi: KL(q‖p) 0.00521, 2 seeds, 600 updates, 30.0 s per fit"),
         (
             "logreg",
             "logreg-mnist paper-uivi: ELBO at least −23,591.01 ± 0.01, test log-likelihood per row −0.2658 ",
@@ -155,6 +165,10 @@ def test_tables_for_the_terminal():
         (
             "vae",
             "at least −97.220 ± 0.010 (Student-t), −95.00 by the paper's estimator (published −94.09), 1 seed",
+        ),
+        (
+            "vae-prior",
+            "bound-dsivi-prior: log p(x) at least −90.25 ± 0.01, ELBO from −94.44 ± 0.01 to −94.33 ± 0.01",
         ),
     ],
 )

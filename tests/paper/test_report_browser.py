@@ -34,6 +34,7 @@ MEASURE = """(() => {
   const all = [...document.body.querySelectorAll('*')];
   const images = [...document.images].map(image => ({alt: image.alt, loaded: image.complete,
     natural: image.naturalWidth, shown: box(image).width, filter: getComputedStyle(image).filter,
+    blend: getComputedStyle(image).mixBlendMode,
     ratio: box(image).height / box(image).width - image.naturalHeight / image.naturalWidth}));
   const wide = [...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1);
   return {width: innerWidth, dark: matchMedia('(prefers-color-scheme: dark)').matches, images,
@@ -99,6 +100,8 @@ def test_the_page_can_be_read(screen, scheme, tab, page):
         assert image["shown"] / image["natural"] * 9 * 110 / 72 > READABLE, image
     inverted = [image["filter"] != "none" for image in seen["images"]]
     assert any(inverted) is (scheme == "dark")
+    # An inverted figure has the ground of the page, not one of its own.
+    assert [image["blend"] == "lighten" for image in seen["images"]] == inverted
     assert not all(inverted)
 
 

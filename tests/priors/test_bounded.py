@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import uivi
-from tests.helpers import assert_mean, assert_not_mean
-from tests.priors.table import doubly_oracle, gaussian_mixture, linear_prior, rows, vamp
+from tests.priors.table import gaussian_mixture, rows, vamp
 from uivi.estimators import SIVI, UIVI, Explicit, PriorScore
 from uivi.estimators.base import RepeatedSites
 from uivi.evaluation import Likelihood, evaluate_doubly
@@ -23,6 +22,7 @@ from uivi.families import (
 from uivi.priors import Bounded, FixedImplicit, Implicit, Normal
 from uivi.reverse import Importance, Learned
 from uivi.targets import BernoulliVAE, Observed, Rows, log_density_at
+from uivi.testing import assert_mean, assert_not_mean, make_doubly_oracle, make_linear_prior
 from uivi.training.optimisers import adam_cosine
 from uivi.training.update import Method, initial_state, run_updates
 
@@ -39,7 +39,7 @@ def excess(key, prior, exact, num_draws):
 
 @pytest.mark.parametrize("name", ["linear", "rows"])
 def test_the_bound_is_below_and_closes(name, x64, getkey):
-    prior, exact = linear_prior(), None
+    prior, exact = make_linear_prior(), None
     if name == "rows":
         prior, exact = rows(), vamp().log_prob
     elif isinstance(prior.conditional, LinearGaussian):
@@ -54,7 +54,7 @@ def test_the_bound_is_below_and_closes(name, x64, getkey):
 
 def test_every_draw_of_a_site_has_fresh_noise(getkey):
     """A random key in a site is split among the draws, so that their errors are independent."""
-    target = doubly_oracle().target
+    target = make_doubly_oracle().target
     batch = RepeatedSites.create(target, target.sites(getkey(), jnp.asarray(0)), 3)
     z = jnp.zeros((3, 2))
     assert len(np.unique(batch.log_joint(target, z))) == 3
@@ -167,24 +167,28 @@ def test_a_posterior_with_a_known_prior_is_an_ordinary_target():
 
 
 def implicit_target():
-    return Observed(lambda z: jnp.zeros(()), Implicit(linear_prior()))
+    return Observed(lambda z: jnp.zeros(()), Implicit(make_linear_prior()))
 
 
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
         (lambda: make_vae(Normal(3)), ValueError, "a prior on 2 dimensions .*BernoulliVAE.*, got one on 3"),
-        (lambda: make_vae(linear_prior()), TypeError, "`prior` to be of uivi.priors.*got SemiImplicit"),
+        (lambda: make_vae(make_linear_prior()), TypeError, "`prior` to be of uivi.priors.*got SemiImplicit"),
         (lambda: Bounded(implicit_target(), 0), ValueError, "`num_draws` to be a positive whole number, got 0"),
         (lambda: Bounded(make_vae()), TypeError, "implicit prior, got Normal, whose density is known"),
-        (lambda: Bounded(linear_prior()), TypeError, "a target with a prior, .* got SemiImplicit"),
+        (lambda: Bounded(make_linear_prior()), TypeError, "a target with a prior, .* got SemiImplicit"),
         (lambda: Observed(lambda z: z, Normal(2)), ValueError, r"log likelihood of shape \(\), got \(2,\)"),
         (
             lambda: Observed(lambda z: jnp.sum(z @ jnp.ones(3)), Normal(2)),
             ValueError,
             "a vector of size 2 .the prior's., but it failed",
         ),
-        (lambda: Observed(lambda z: jnp.sum(z), linear_prior()), TypeError, "`prior` to be of uivi.priors"),
+        (
+            lambda: Observed(lambda z: jnp.sum(z), make_linear_prior()),
+            TypeError,
+            "`prior` to be of uivi.priors",
+        ),
         (
             lambda: implicit_target().log_joint(jnp.zeros(2), ()),
             TypeError,

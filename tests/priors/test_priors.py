@@ -5,11 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.helpers import assert_mean, assert_not_mean
-from tests.priors.table import IMPLICIT, KNOWN, PRIORS, encoder, linear_prior, rows, vamp, vamp_at_data
+from tests.priors.table import IMPLICIT, KNOWN, PRIORS, encoder, rows, vamp, vamp_at_data
 from uivi.families import MLP, ExplicitGaussian, Gaussian, LogScale, SemiImplicit, StandardNormal
 from uivi.priors import FixedImplicit, GaussianMixture, Implicit, Normal, RowConditional, VampPrior
-from uivi.trainable import NonTrainable, trained
+from uivi.targets import Rows
+from uivi.testing import assert_mean, assert_not_mean, make_linear_prior
+from uivi.trainable import trained
 
 
 @pytest.mark.parametrize("name", PRIORS)
@@ -66,7 +67,7 @@ def test_every_row_is_as_likely(getkey):
     prior = rows()
     assert isinstance(prior.conditional, RowConditional)
     picked = lambda eps: jnp.argmin(
-        jnp.sum((prior.conditional.all_rows() - prior.conditional._row_at(eps)[None]) ** 2, 1)
+        jnp.sum((prior.conditional.rows - prior.conditional._row_at(eps)[None]) ** 2, 1)
     )
     zeta = jnp.linspace(0.0, 1.0, 1_001)[:, None]
     assert np.array_equal(np.bincount(jax.vmap(picked)(zeta)), [200, 200, 200, 200, 201])
@@ -86,8 +87,28 @@ def test_rows_of_data_are_not_trained_but_their_encoder_is():
     assert prior.row(jnp.asarray(2)).dtype == jnp.float32
 
 
+@pytest.mark.parametrize("make", [vamp, vamp_at_data])
+def test_the_mixture_of_rows_has_the_same_density(make, x64):
+    """Padding has no part in it."""
+    prior = make()
+    z = jnp.array([0.3, -0.8])
+    found = GaussianMixture.of_rows(prior).log_prob(z)
+    np.testing.assert_allclose(found, prior.log_prob(z), rtol=1e-12)
+    rows = prior.rows.stored()[:7].astype(float) if isinstance(prior.rows, Rows) else prior.rows
+    each = jax.vmap(lambda row: prior.encoder.log_prob(z, row))(rows)
+    np.testing.assert_allclose(found, jax.nn.logsumexp(each) - np.log(len(rows)), rtol=1e-12)
+
+
+def test_draws_come_from_the_rows_without_their_padding(x64, getkey):
+    conditional = RowConditional(encoder(), Rows.create(np.arange(1.0, 22.0).reshape(7, 3), pad_to=9))
+    zeta = jnp.linspace(0.0, 1.0, 701)[:, None]
+    picked = np.asarray(jax.vmap(conditional._row_at)(zeta))[:, 0]
+    assert np.array_equal(np.unique(picked), np.arange(1.0, 22.0, 3))
+    assert np.max(np.abs(np.bincount(picked.astype(int))[1::3] - 100)) <= 1
+
+
 def test_a_fixed_prior_draws_the_same_and_has_no_gradient(getkey):
-    prior, fixed, key = Implicit(linear_prior()), FixedImplicit.create(linear_prior()), getkey()
+    prior, fixed, key = Implicit(make_linear_prior()), FixedImplicit.create(make_linear_prior()), getkey()
     assert not jax.tree.leaves(trained(fixed))
     assert len(jax.tree.leaves(trained(prior))) == 3
     for one, other in zip(prior.sample(key), fixed.sample(key), strict=True):
@@ -127,7 +148,7 @@ def amortised():
         (lambda: VampPrior(encoder(), jnp.zeros((0, 3))), ValueError, r"at least one row, of shape \(K, 3\)"),
         (lambda: VampPrior(encoder(), jnp.zeros((4, 2))), ValueError, r"\(K, 3\), got \(4, 2\)"),
         (
-            lambda: RowConditional(ExplicitGaussian.create(2), NonTrainable(jnp.zeros((4, 2)))),
+            lambda: RowConditional(ExplicitGaussian.create(2), Rows.create(np.zeros((4, 2)))),
             ValueError,
             "an encoder with a context, got ExplicitGaussian without one",
         ),

@@ -1,64 +1,14 @@
-"""Reverse samplers with one fault each: the tests must notice every one of them."""
-
-import abc
+"""Reverse samplers with one fault each, beyond those of `uivi.testing`: the tests must notice every one."""
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from uivi._types import Draw, ReverseDraws, ReverseInfo
-from uivi.reverse import AbstractPerDrawSampler, from_mixing
+from uivi._types import Draw
+from uivi.testing import AbstractFaulty
 
 
-class _Faulty(AbstractPerDrawSampler):
-    """No state, one draw: subclasses write `move`."""
-
-    @abc.abstractmethod
-    def move(self, key, family, draw): ...
-
-    def fitted_proposal(self, state):
-        del state
-        return from_mixing()
-
-    def init(self, key, family):
-        del key, family
-        return ()
-
-    def kernel(self, key, family, draw, context, state):
-        del context, state
-        eps = self.move(key, family, draw)
-        zero = jnp.zeros((), eps.dtype)
-        return ReverseDraws(eps[None], zero[None] + 1, eps), ReverseInfo(zero, zero, zero, zero), ()
-
-    def adapt(self, state, draws, contexts, memos):
-        del draws, contexts, memos
-        return state
-
-
-class Stuck(_Faulty):
-    """ε′ = ε: invariant, but not independent of ε; gives the gradient of H(z|ε)."""
-
-    def move(self, key, family, draw: Draw):
-        del key, family
-        return draw.eps
-
-
-class Prior(_Faulty):
-    """ε′ ~ q(ε), whatever z."""
-
-    def move(self, key, family, draw: Draw):
-        del draw
-        return family.mixing.sample(key)
-
-
-class Negated(_Faulty):
-    """The mirror image of an exact draw."""
-
-    def move(self, key, family, draw: Draw):
-        return -family.conditional.sample_reverse(key, draw.z)
-
-
-class ExactMean(_Faulty):
+class ExactMean(AbstractFaulty):
     """The mean of q(ε|z). The score is linear in it, so this is no fault: it gives the exact score of q."""
 
     def move(self, key, family, draw: Draw):
@@ -66,7 +16,7 @@ class ExactMean(_Faulty):
         return family.conditional.reverse(draw.z)[0]
 
 
-class HalvesISIR(_Faulty):
+class HalvesISIR(AbstractFaulty):
     """i-SIR whose proposals come in fixed halves, first from q(ε), then from a poor N(shift, scale²)."""
 
     half: int = eqx.field(static=True, default=1)
@@ -87,7 +37,7 @@ class HalvesISIR(_Faulty):
         return family.reverse_log_density(z, eps)(eps) - mixture
 
 
-class NeverRejects(_Faulty):
+class NeverRejects(AbstractFaulty):
     """HMC with a large step and no accept step."""
 
     step: float = eqx.field(static=True, default=0.9)

@@ -7,7 +7,6 @@ import blackjax
 import jax
 import jax.numpy as jnp
 
-from tests.helpers import trained_state
 from uivi.reverse import (
     HMC,
     ISIR,
@@ -24,6 +23,7 @@ from uivi.reverse import (
     Learned,
     LearnedFlow,
 )
+from uivi.testing import trained_state
 
 
 class Row(NamedTuple):

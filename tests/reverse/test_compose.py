@@ -5,12 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.helpers import draw_pairs
 from uivi import gpu
 from uivi.families import Gaussian, RawScale, SemiImplicit, StandardNormal
 from uivi.gpu import dispatch
 from uivi.networks import MLP
 from uivi.reverse import HMC, ISIR, AuthorsRule, Compose, FromMixing, sample_reverse
+from uivi.testing import draw_pairs
 
 NUM_CHAINS = 6
 

@@ -1,51 +1,31 @@
 """What every reverse sampler promises, whatever it does."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.helpers import assert_mean, assert_not_mean, compiled_reverse, draw_pairs, make_oracle
-from tests.reverse.faulty import Stuck
 from tests.reverse.table import LEARNED, SAMPLERS
 from uivi.families import MLP, Gaussian, LogScale, SemiImplicit, StandardNormal
 from uivi.reverse import ISIR, Exact, FromMixing, Importance, jump
-
-NUM_CHAINS = 7
-
-
-def run(key, name, family):
-    sampler = SAMPLERS[name].make(family.noise_dim)
-    state = sampler.init(key, family)
-    pairs = draw_pairs(key, family, NUM_CHAINS)
-    call = lambda: compiled_reverse(key, sampler, family, pairs, None, state)
-    first, second = call(), call()
-    np.testing.assert_array_equal(first.draws.eps, second.draws.eps)
-    return pairs, state, first
-
+from uivi.testing import (
+    Stuck,
+    assert_mean,
+    assert_not_mean,
+    check_reverse_sampler,
+    compiled_reverse,
+    draw_pairs,
+    make_oracle,
+)
 
 # The other rows run the same programs with other numbers.
 PROGRAMS = [n for n in SAMPLERS if n not in ("hmc-large-step", "hmc-adapted", "isir-untrained")]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_shapes_weights_and_state(name, getkey):
+def test_the_promises_of_a_sampler(name, getkey):
     family = make_oracle(noise_dim=3).family
-    pairs, state, reverse = run(getkey(), name, family)
-    draws, info = reverse.draws, reverse.info
-    num_draws = draws.eps.shape[1]
-    assert draws.eps.shape == (NUM_CHAINS, num_draws, 3)
-    assert draws.weights.shape == (NUM_CHAINS, num_draws)
-    assert draws.last.shape == pairs.eps.shape
-    assert {x.dtype for x in draws} == {jnp.dtype("float32")}
-    np.testing.assert_allclose(jnp.sum(draws.weights, 1), 1.0, atol=1e-5)
-    assert all(x.shape == (NUM_CHAINS,) for x in info)
-    np.testing.assert_array_equal(info.nonfinite, 0.0)
-    for value in (info.acceptance, info.moved):
-        assert np.all(np.isnan(value) | ((value >= 0) & (value <= 1)))
-    before, after = eqx.filter((state, reverse.state), eqx.is_array)
-    assert jax.tree.map(jnp.shape, before) == jax.tree.map(jnp.shape, after)
+    check_reverse_sampler(getkey(), SAMPLERS[name].make(family.noise_dim), family)
 
 
 @pytest.mark.parametrize("name", ["importance-mixing", "importance-learned"])

@@ -6,10 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.helpers import compiled_reverse, draw_pairs, make_oracle
 from uivi.families import MLP, Gaussian, LogScale, SemiImplicit, StandardNormal
 from uivi.families.conditionals import AbstractSimpleConditional
 from uivi.reverse import HMC, AdaptBetween, AuthorsRule, BlackJAX, FixedStep, sample_reverse
+from uivi.testing import compiled_reverse, draw_pairs, make_oracle
 
 
 def nonlinear_family(key):

@@ -5,13 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.helpers import assert_mean, assert_not_mean, draw_pairs, make_oracle, trained_state
 from tests.reverse.table import FLOW
 from uivi.evaluation import bounds
 from uivi.families import MLP, Gaussian, LogScale, SemiImplicit, StandardNormal
 from uivi.networks import Linear
 from uivi.reverse import ISIR, Coupled, Learned, LearnedFlow
 from uivi.reverse.proposals import FittedProposal
+from uivi.testing import assert_mean, assert_not_mean, draw_pairs, make_oracle, trained_state
 
 Z = jnp.array([0.4, -0.9])
 PROPOSALS = {

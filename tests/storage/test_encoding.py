@@ -13,6 +13,7 @@ import pytest
 import uivi
 from tests.families.table import CONDITIONALS, FAMILIES, _logistic_log_prob, _logistic_sample
 from tests.tiny import BananaShaped
+from uivi.integrations.flowjax import Flow, RealNVP
 from uivi.storage import decoding, encoding
 
 
@@ -44,7 +45,7 @@ MADE |= FAMILIES | {
     "context": lambda: semi_implicit(CONDITIONALS["gaussian"].make(jax.random.key(0), 2, 3)),
     "user's own": lambda: semi_implicit(BananaShaped(jnp.array([0.5, -0.5]))),
 }
-OWN = (BananaShaped, _logistic_sample, _logistic_log_prob)
+OWN = (BananaShaped, _logistic_sample, _logistic_log_prob, Flow, RealNVP)
 
 
 @pytest.mark.parametrize("name", MADE)

@@ -71,7 +71,9 @@ def test_the_table_has_every_part_of_a_family_and_nothing_else():
     made = [row.make(key, 2, 0) for row in CONDITIONALS.values()] + [make() for make in FAMILIES.values()]
     made += [make(2) for make, _ in MIXINGS.values()] + [make.create(2) for make in SCALES.values()]
     made += [uivi.presets.default_family(key, dim) for dim in (2, 300)]
-    assert types_in(made) == set(names.CLASSES.values())
+    # A file may name those of another library only with the reader's trust.
+    own = {x for x in types_in(made) if not x.__module__.startswith("uivi.integrations")}
+    assert own == set(names.CLASSES.values())
 
 
 def test_names_are_plain_and_belong_to_one_class_each():

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tests.helpers import FAILURE_RATE, assert_mean, z_threshold
 from uivi.targets import minibatch, minibatches
+from uivi.testing import FAILURE_RATE, assert_mean, z_threshold
 
 
 @eqx.filter_jit

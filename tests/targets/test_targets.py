@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tests.helpers import FAILURE_RATE, assert_mean, assert_not_mean
-from tests.priors.table import doubly_oracle
 from uivi.networks import MLP
 from uivi.targets import (
     AbstractModel,
@@ -30,6 +28,7 @@ from uivi.targets import (
     XShaped,
     log_density_at,
 )
+from uivi.testing import FAILURE_RATE, assert_mean, assert_not_mean, make_doubly_oracle
 
 TOYS = {"banana": Banana, "multimodal": Multimodal, "x-shaped": XShaped}
 """Normalised, with exact draws."""
@@ -109,7 +108,7 @@ TARGETS = NORMALISED | {
     "diffusion": ConditionedDiffusion,
     "rescaled": lambda: Rescaled.create(Banana(), np.zeros(2), np.array([2.0, 0.5])),
     "observed": lambda: Observed(lambda z: -jnp.sum((z - 1.0) ** 2), Normal(2)),
-    "bounded": lambda: doubly_oracle().target,
+    "bounded": lambda: make_doubly_oracle().target,
     "minibatched": _minibatched,
     "anchored": lambda: _minibatched().anchored(jnp.array([0.3, -0.2])),
 }

@@ -175,7 +175,7 @@ def test_an_interrupted_fit_gives_a_posterior_and_resumes(tmp_path, monkeypatch)
         with pytest.warns(UserWarning, match="interrupted after 12 of at most 30 updates: call fit again with"):
             broken = fit(tmp_path / "broken")
     assert broken.status is uivi.Status.INTERRUPTED
-    assert "the fit was interrupted: with checkpoint=" in broken.summary()
+    assert "the fit was interrupted: if it had a checkpoint=" in broken.summary()
     resumed = fit(tmp_path / "broken")
     assert resumed.history["step"] == whole.history["step"] == list(range(1, 31))
     draws = [np.asarray(p.sample(jax.random.key(1), 20)).tobytes() for p in (whole, resumed, broken)]
@@ -205,7 +205,7 @@ def test_a_full_disk_costs_no_update(tmp_path, monkeypatch):
             driven = run(make_state(), 10, checkpoints=checkpoints)
     words = [str(w.message) for w in warned]
     assert len(words) == 1
-    assert re.search(f"cannot save a checkpoint in {tmp_path} .No space left.*goes on without", words[0])
+    assert re.search(f"cannot save a checkpoint in {tmp_path} .No space left.*continues without", words[0])
     assert driven.status == [_types.Status.DONE]
     assert values(driven.state) == values(run(make_state(), 10).state)
 

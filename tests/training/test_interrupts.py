@@ -10,6 +10,7 @@ import pytest
 import uivi
 from tests.tiny import explicit_settings, log_density
 from uivi.evaluation import verdict
+from uivi.training import progress
 from uivi.training.interrupts import deferred_interrupts, explained_interrupts
 from uivi.training.progress import AbstractReporter
 
@@ -18,9 +19,10 @@ class PressedAt(AbstractReporter):
     """Presses Ctrl-C when a phase begins."""
 
     def __init__(self, name):
-        self.name = name
+        self.name, self.last = name, ""
 
     def phase(self, name):
+        self.last = name
         if name == self.name:
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -58,8 +60,9 @@ def test_without_a_checkpoint_none_is_spoken_of_as_there():
             if step == 7:
                 signal.raise_signal(signal.SIGINT)
 
-    with pytest.warns(UserWarning, match="after 7 of at most 20 updates: another call of fit begins anew"):
-        posterior = fit(progress=Reporter(None))
+    with pytest.warns(UserWarning, match="after 7 of at most 20 updates: another call of fit starts anew"):
+        posterior = fit(progress=(told := Reporter(None)))
+    assert told.last == progress.STOPPED
     assert posterior.status is uivi.Status.INTERRUPTED
     assert posterior.history["step"][-1] == 7
 

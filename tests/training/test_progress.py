@@ -119,6 +119,7 @@ def test_the_bar_is_full_when_the_fit_is_done_early(opened):
         shown.phase(progress.DONE)
         (task,) = shown._progress.tasks
         assert (task.completed, task.total, task.description) == (1_500, 1_500, "done")
+        assert (task.fields["count"], task.fields["rate"]) == ("1,500 updates", "")
 
 
 def test_the_bar_goes_away_with_an_error(opened):

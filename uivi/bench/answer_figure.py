@@ -68,7 +68,11 @@ def _bars(axes: Any, row: dict[str, Any]) -> None:
     if theirs:
         axes.barh(0, theirs["seconds"], 0.7, color=NUTS, label="NUTS")
     _note(axes, 1, ours, ours and ours["verdict"])
-    _note(axes, 0, theirs, theirs and f"{theirs['divergences']} divergences")
+    _note(axes, 0, theirs, theirs and _divergences(theirs["divergences"]))
+
+
+def _divergences(number: int) -> str:
+    return f"{number} divergence{'' if number == 1 else 's'}"
 
 
 def _note(axes: Any, height: int, row: dict[str, Any] | None, words: str | None) -> None:

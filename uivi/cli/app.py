@@ -64,7 +64,7 @@ def run_experiments(
         typer.Option(help="Methods separated by commas (uivi, sivi, explicit, ...), or `all`. Default: uivi."),
     ] = "",
     preset: Annotated[
-        str, typer.Option(help="Presets separated by commas (default, paper, ablation). Default: default.")
+        str, typer.Option(help="Presets separated by commas (default, paper, ...). Default: default, or all.")
     ] = "",
     steps: Annotated[int | None, typer.Option(help="Number of updates. Default: the preset's.")] = None,
     seed: Annotated[int, typer.Option(help="First seed.")] = 0,
@@ -155,14 +155,14 @@ class Interrupted(RuntimeError):
 
 @contextlib.contextmanager
 def _says_how_to_resume() -> Iterator[None]:
-    """Turns Ctrl-C into a message with the command that goes on."""
+    """Turns Ctrl-C into a message with the command that continues the run."""
     try:
         yield
     except KeyboardInterrupt as error:
         arguments = [argument for argument in sys.argv[1:] if argument != "--resume"]
         command = shlex.join(["uivi", *arguments, "--resume"])
         raise Interrupted(
-            f"interrupted: finished runs and the last checkpoint are kept. To go on, run\n{command}"
+            f"interrupted: finished runs and the last checkpoint are kept. To continue, run\n{command}"
         ) from error
 
 
@@ -183,9 +183,10 @@ def _separated(text: str) -> list[str]:
 
 
 def _presets(experiment: Experiment, preset: str) -> list[str]:
-    """Returns the presets that were asked for; without any, `default`, or the only one that there is."""
-    first = "default" if "default" in experiment.recipes else next(iter(experiment.recipes))
-    return _separated(preset or first)
+    """Returns the presets that were asked for; without any, `default`, or all if there is no such preset."""
+    if preset:
+        return _separated(preset)
+    return ["default"] if "default" in experiment.recipes else list(experiment.recipes)
 
 
 def _methods(experiment: Experiment, preset: str, method: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Estimators of the ELBO's gradient."""
 
 from uivi._types import Estimate, Info
-from uivi.estimators.base import AbstractEstimator
+from uivi.estimators.base import AbstractEstimator, RepeatedSites, grad_of_trained, info_without_chain
 from uivi.estimators.explicit import Explicit, StickingTheLanding
 from uivi.estimators.iwhvi import IWHVI
 from uivi.estimators.kernels import (
@@ -19,7 +19,7 @@ from uivi.estimators.pvi import PVI
 from uivi.estimators.shared_encoder import SharedEncoder, lend
 from uivi.estimators.sivi import SIVI
 from uivi.estimators.sivism import SIVISM
-from uivi.estimators.uivi import UIVI
+from uivi.estimators.uivi import UIVI, need_semi_implicit
 
 __all__ = [
     "IWHVI",
@@ -40,10 +40,14 @@ __all__ = [
     "InverseMultiquadric",
     "MedianBandwidth",
     "PriorScore",
+    "RepeatedSites",
     "SharedEncoder",
     "StickingTheLanding",
     "TwoBatches",
     "WithinBatch",
+    "grad_of_trained",
+    "info_without_chain",
     "lend",
+    "need_semi_implicit",
     "score",
 ]

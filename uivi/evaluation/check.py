@@ -12,6 +12,9 @@ from uivi.evaluation.importance import MomentGaps, Weights
 from uivi.evaluation.precision import Precision
 from uivi.evaluation.reverse_mixing import ReverseMixing
 
+LABEL_WIDTH = 20
+"""Width of the labels in the text of a check."""
+
 
 class Verdict(enum.IntEnum):
     """Whether the draws may be used. The verdict on a fit is the worst of all findings."""
@@ -67,21 +70,8 @@ class Check:
 
     def __str__(self) -> str:
         """Returns a human-readable table."""
-        lines = [
-            f"  verdict          {self.verdict}",
-            f"  status           {self.status.value}",
-            f"  ELBO             {self.lower.mean:.4f} ± {self.lower.stderr:.4f} (lower side)",
-            f"                   {self.upper.mean:.4f} ± {self.upper.stderr:.4f} (upper side)",
-            *_mixing_lines(self.mixing),
-            f"  k-hat            {k_hat(self.weights)} (from {self.weights.num_draws} draws)",
-            f"  weights          effective sample size {100 * self.weights.ess:.0f} %, "
-            f"KL(q‖p) {self.weights.kl:.3f} nats",
-            f"  non-finite       {self.nonfinite:.0f} proposals rejected, {self.skipped:.0f} updates skipped",
-            *_gap_lines(self.gaps),
-            *_coverage_lines(self.coverage),
-            *(f"  advice           {words}" for words in self.advice or ("none",)),
-        ]
-        return "\n".join(lines)
+        advice = [labelled("advice", words) for words in self.advice or ("none",)]
+        return "\n".join([labelled("verdict", str(self.verdict)), *number_lines(self), *advice])
 
     def to_json(self) -> dict[str, Any]:
         """Returns plain values that JSON can hold."""
@@ -114,13 +104,36 @@ _PARTS = {
 """The fields of a check that have fields of their own."""
 
 
+def labelled(label: str, words: str) -> str:
+    """Returns one line of the text of a check. The words of all lines begin in one column."""
+    return f"  {label:<{LABEL_WIDTH}}{words}"
+
+
+def number_lines(check: Check) -> list[str]:
+    """Returns the lines between verdict and advice in the text of a check."""
+    lower, upper = (f"{x.mean:.4f} ± {x.stderr:.4f}" for x in (check.lower, check.upper))
+    weights = check.weights
+    rows = [
+        ("status", check.status.value),
+        ("ELBO", f"{lower} (lower side)"),
+        ("", f"{upper} (upper side)"),
+        *_mixing_rows(check.mixing),
+        ("k-hat", f"{k_hat(weights)} (from {weights.num_draws:,} draws)"),
+        ("weights", f"effective sample size {100 * weights.ess:.0f} %, KL(q‖p) {weights.kl:.3f} nats"),
+        ("non-finite", f"{check.nonfinite:.0f} proposals rejected, {check.skipped:.0f} updates skipped"),
+        *_gap_rows(check.gaps),
+        *_coverage_rows(check.coverage),
+    ]
+    return [labelled(label, words) for label, words in rows]
+
+
 def k_hat(weights: Weights) -> str:
     """Returns k-hat in words, with its standard error if it is finite."""
     k, stderr = weights.pareto_k, weights.pareto_k_stderr
     return f"{k:.2f} ± {stderr:.2f}" if math.isfinite(k) else f"{k}"
 
 
-def _mixing_lines(mixing: ReverseMixing | None) -> list[str]:
+def _mixing_rows(mixing: ReverseMixing | None) -> list[tuple[str, str]]:
     if mixing is None:
         return []
     rows = [
@@ -133,25 +146,26 @@ def _mixing_lines(mixing: ReverseMixing | None) -> list[str]:
     ]
     # NaN marks a number that this sampler does not have.
     known = [row for row in rows if not math.isnan(row[1])]
-    return [f"  reverse {name:<9}{value:7.3f}  {meaning}" for name, value, meaning in known]
+    return [(f"reverse {name}", f"{value:.3f}  {meaning}") for name, value, meaning in known]
 
 
-def _gap_lines(gaps: MomentGaps | None) -> list[str]:
+def _gap_rows(gaps: MomentGaps | None) -> list[tuple[str, str]]:
     if gaps is None:
         return []
-    lines = [
-        f"  mean off by      {gaps.mean:.3f} ± {gaps.mean_stderr:.3f} sd "
-        "(largest error of a mean, by importance weights)",
-        f"  sd off by        {gaps.sd:.3f} ± {gaps.sd_stderr:.3f} (largest relative error of an sd)",
+    mean, sd = f"{gaps.mean:.3f} ± {gaps.mean_stderr:.3f} sd", f"{gaps.sd:.3f} ± {gaps.sd_stderr:.3f}"
+    rows = [
+        ("mean off by", f"{mean} (largest error, by importance weights)"),
+        ("sd off by", f"{sd} (largest relative error)"),
     ]
     if math.isfinite(gaps.tail):
-        lines.append(f"  heaviest tail    {gaps.tail:.2f} (k-hat of the squares of a variable)")
-    return lines
+        tail = f"{gaps.tail:.2f} ± {gaps.tail_stderr:.2f}"
+        rows.append(("heaviest tail", f"{tail} (k-hat of the squares of a variable)"))
+    return rows
 
 
-def _coverage_lines(found: Coverage | None) -> list[str]:
+def _coverage_rows(found: Coverage | None) -> list[tuple[str, str]]:
     if found is None:
         return []
     regions = f"in {found.num_regions} regions up to {found.distance:.0f} sds apart"
     where = regions if found.num_regions > 1 else "in one region"
-    return [f"  search           {found.num_paths} paths ended {where}"]
+    return [("search", f"{found.num_paths} paths ended {where}")]

@@ -46,7 +46,8 @@ CARE_NATS, CARE_NATS_PER_DIM, BAD_NATS, BAD_NATS_PER_DIM = 0.5, 0.0025, 1.0, 0.0
 MOST_UNSURE = 0.005
 """Largest share of draws whose log q is not known to a nat. They are in tails, where an error hides."""
 HEAVY_TAIL = 0.7
-"""K-hat of squares from which no number of draws gives a standard deviation (Vehtari et al. 2024)."""
+"""K-hat of squares from which no number of draws gives a standard deviation (Vehtari et al. 2024). It must be
+smaller by its standard error: draws of q do not reach the far tail, and a prior pulls it to 0.5."""
 COARSE_NATS, COARSEST_NATS = 0.1, 1.0
 """Steps of log p in floating point that need care and that are bad."""
 FEWEST_STEPS = 30
@@ -111,6 +112,12 @@ def is_doubtful(pareto_k: float, gaps: MomentGaps, limit: float = GOOD_ERROR) ->
     return pareto_k < HOPELESS_K
 
 
+def leaves_doubt(pareto_k: float, gaps: MomentGaps) -> bool:
+    """Whether a first look does not suffice for a verdict: `is_doubtful`, or a tail that may be too heavy."""
+    may_be_heavy = HEAVY_TAIL - gaps.tail_stderr <= gaps.tail < HEAVY_TAIL
+    return is_doubtful(pareto_k, gaps) or (pareto_k < SURE_K and may_be_heavy)
+
+
 def _status(check: Check) -> Iterator[Finding]:
     if check.status in (Status.NONFINITE, Status.DIVERGED):
         yield Finding(
@@ -120,7 +127,7 @@ def _status(check: Check) -> Iterator[Finding]:
         )
     if check.status is Status.INTERRUPTED:
         yield Finding(
-            Verdict.BAD, "the fit was interrupted: with checkpoint=, the same call would go on from there"
+            Verdict.BAD, "the fit was interrupted: if it had a checkpoint=, the same call continues it"
         )
 
 
@@ -208,11 +215,11 @@ def _weights(check: Check) -> Iterator[Finding]:
             f"the error of a moment is only known to ± {max(gaps.mean_stderr, gaps.sd_stderr):.2f}: rare draws "
             "decide it; compare with a few long MCMC chains started at draws of q",
         )
-    elif gaps and not gaps.tail < HEAVY_TAIL:
+    elif gaps and not gaps.tail + gaps.tail_stderr < HEAVY_TAIL:
         yield Finding(
             Verdict.CARE,
-            f"the tails of a variable are so heavy (k-hat {gaps.tail:.2f} of its square) that its standard "
-            "deviation cannot be checked: use its quantiles",
+            f"the tails of a variable are so heavy (k-hat {gaps.tail:.2f} ± {gaps.tail_stderr:.2f} of its "
+            "square) that its standard deviation cannot be checked: use its quantiles",
         )
     # Two standard errors: a few draws more or less are chance.
     chance = 2 * math.sqrt(weights.unsure / weights.num_draws)

@@ -80,10 +80,9 @@ def summarise(log_weights: Float[Array | np.ndarray, "S"], unsure: float = 0.0) 
         unsure: share of the draws whose log q is not known to a nat.
     """
     k, number = pareto_k(log_weights), len(log_weights)
-    # The asymptotic error of the shape, which the prior of ten values makes a little smaller.
-    stderr = (1 + max(k, 0.0)) / math.sqrt(_tail_size(number) + 10)
     ess, finite = effective_size(log_weights) / number, float(np.mean(np.isfinite(log_weights)))
-    return Weights(k, stderr, ess, kl_divergence(log_weights)[0], finite, number, unsure)
+    kl = kl_divergence(log_weights)[0]
+    return Weights(k, _k_stderr(k, number), ess, kl, finite, number, unsure)
 
 
 def effective_size(log_weights: Float[Array | np.ndarray, "S"]) -> float:
@@ -138,6 +137,12 @@ def _tail_size(number: int) -> int:
     return int(3 * math.sqrt(number)) if number > 225 else number // 5
 
 
+def _k_stderr(k: float, number: int) -> float:
+    """Returns the standard error of k-hat of so many weights."""
+    # The asymptotic error of the shape, which the prior of ten values makes a little smaller.
+    return (1 + max(k, 0.0)) / math.sqrt(_tail_size(number) + 10)
+
+
 def _quartile(values: np.ndarray) -> float:
     """Returns the lower quartile of sorted values, as Zhang & Stephens define it."""
     return float(values[int(len(values) / 4 + 0.5) - 1])
@@ -173,6 +178,7 @@ class MomentGaps(NamedTuple):
         num: number of quantities that were compared.
         tail: k-hat of the squares of the quantity with the heaviest tails under the posterior. From 0.5 on,
             the standard error of `sd` does not hold.
+        tail_stderr: standard error of `tail`.
     """
 
     mean: float
@@ -181,6 +187,7 @@ class MomentGaps(NamedTuple):
     sd_stderr: float
     num: int
     tail: float = -math.inf
+    tail_stderr: float = 0.0
 
     def is_chance(self, gap: float, stderr: float) -> bool:
         """Whether the largest of `num` gaps may be chance, at the 1 % level with Bonferroni's correction."""
@@ -231,7 +238,8 @@ def moment_gaps(
     # d√r = dr / 2 near r = 1; the part of `means`² is of second order.
     change, change_error = worst_gap(np.abs(ratios - 1), 0.5 * _stderr(square_terms))
     tail = _heaviest_square(scaled, log_weights)
-    return MomentGaps(shift, change, shift_error, change_error, draws.shape[1], tail)
+    tail_error = _k_stderr(tail, len(weights))
+    return MomentGaps(shift, change, shift_error, change_error, draws.shape[1], tail, tail_error)
 
 
 def _heaviest_square(scaled: np.ndarray, log_weights: Float[Array | np.ndarray, "S"]) -> float:

@@ -12,7 +12,7 @@ from uivi.estimators.base import AbstractEstimator
 from uivi.evaluation import bounds, importance
 from uivi.evaluation.check import Check
 from uivi.evaluation.coverage import Region, coverage
-from uivi.evaluation.findings import GOOD_ERROR, is_doubtful, with_verdict
+from uivi.evaluation.findings import leaves_doubt, with_verdict
 from uivi.evaluation.history import History, total
 from uivi.evaluation.look import BATCH, Look, look
 from uivi.evaluation.precision import measure_precision
@@ -57,7 +57,7 @@ def judge(
     evaluated = first.evaluated
     lower, upper = bounds.bracket(evaluated)
     more = lambda: look(key, *fit, num_draws=MORE_DRAWS, first=FIRST_OF_MORE)
-    gaps, weights = compare_weights(first, more, quantities)
+    gaps, weights = compare_weights(first, more, quantities, doubt=leaves_doubt)
     log_mass = lower.mean + weights.kl
     measured = Check(
         status=status,
@@ -80,7 +80,7 @@ def compare_weights(
     more: Callable[[], Look],
     quantities: Callable[[Any], Any] = lambda z: z,
     *,
-    limit: float = GOOD_ERROR,
+    doubt: Callable[[float, importance.MomentGaps], bool],
 ) -> tuple[importance.MomentGaps, importance.Weights]:
     """Returns what importance weights say of q: the gaps between its moments and the posterior's, and k-hat.
 
@@ -88,7 +88,7 @@ def compare_weights(
         first: a first look.
         more: takes a second look, with more and fresh draws. It is called if the first one leaves doubt.
         quantities: maps draws z to the quantities whose moments are compared.
-        limit: gap from which a moment is in doubt.
+        doubt: whether k-hat and the gaps of the first look leave doubt.
     """
 
     def compare(made: Look) -> tuple[importance.MomentGaps, importance.Weights]:
@@ -96,7 +96,7 @@ def compare_weights(
 
     gaps, weights = compare(first)
     # Fresh draws decide, since the first ones were selected for their large gaps.
-    return compare(more()) if is_doubtful(weights.pareto_k, gaps, limit) else (gaps, weights)
+    return compare(more()) if doubt(weights.pareto_k, gaps) else (gaps, weights)
 
 
 def _gaps(made: Look, quantities: Callable[[Any], Any]) -> importance.MomentGaps:

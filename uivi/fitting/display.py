@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from uivi._types import Status
-from uivi.evaluation.check import Check, Verdict
-from uivi.fitting.tables import Variable, worst
+from uivi.evaluation.check import Check, Verdict, labelled, number_lines
+from uivi.fitting.tables import Variable, shortened, worst
 
 if TYPE_CHECKING:
     from uivi.fitting.posterior import Posterior
@@ -21,7 +21,11 @@ MOST_ADVICE = 14
 """Largest number of lines of advice in it."""
 WIDTH = 80
 """Width to which words are folded, as many terminals have it."""
+LONGEST_LABEL = 32
+"""Largest number of letters of a label in the table."""
 NUM_BINS = 24
+LEAST_DIGITS, MOST_DIGITS = 4, 15
+"""Fewest and most significant digits of a number that is written without a fixed number of decimals."""
 COLUMNS = ("mean", "sd", "5 %", "50 %", "95 %", "error")
 WORDS = {
     Verdict.GOOD: "good. The draws can be used.",
@@ -73,10 +77,11 @@ def text(posterior: "Posterior", found: Check | None, table: list[Variable]) -> 
 
 def details(posterior: "Posterior", found: Check | None) -> str:
     """Returns the numbers of the check, and the seconds of each phase as far as they are known."""
-    lines = str(found).splitlines() if found else []
+    lines = number_lines(found) if found else []
     if posterior.phases:
         words = ", ".join(f"{name} {spent:.1f}" for name, spent in posterior.phases.items())
-        lines += textwrap.wrap(words, WIDTH, initial_indent=f"  {'seconds':17}", subsequent_indent=" " * 19)
+        first, others = labelled("seconds", ""), labelled("", "")
+        lines += textwrap.wrap(words, WIDTH, initial_indent=first, subsequent_indent=others)
     return "\n".join(lines)
 
 
@@ -131,7 +136,7 @@ def _footer(posterior: "Posterior", found: Check | None, table: list[Variable]) 
         lines.append(f"numbers from {len(table[0].draws):,} draws; more: posterior.summary(details=True)")
     if len(_columns(table)) == len(COLUMNS):
         error, label, _ = worst(table)[0]
-        where = _short(label).replace(" ", NOT_FOLDED)
+        where = shortened(label, LONGEST_LABEL).replace(" ", NOT_FOLDED)
         lines.insert(0, f"error: of the mean (in sds) or of the sd (relative); largest {error:.3f} ({where})")
     elif table and found and posterior.target is not None:
         lines.insert(0, "the error of each variable is unknown: the importance weights are not reliable")
@@ -160,8 +165,13 @@ def _rows(table: list[Variable], most: int) -> list[Row]:
             variable.labels, numbers, _decimals(numbers), variable.errors, variable.draws.T, strict=False
         )
         for label, row, decimals, error, draws in entries:
-            cells = [_written(x, decimals) for x in row.tolist()] + ([_error(error)] if with_error else [])
-            rows.append((_short(label), cells, draws))
+            digits = _digits(row)
+            cells = [
+                _written(x, decimals, LEAST_DIGITS if name == "sd" else digits)
+                for name, x in zip(COLUMNS, row.tolist(), strict=False)
+            ]
+            cells += [_error(error)] if with_error else []
+            rows.append((shortened(label, LONGEST_LABEL), cells, draws))
         if len(variable.labels) > limit:
             rows.append((f"  ... {len(variable.labels) - limit:,} more", [], None))
     columns = [_on_the_point(column) for column in zip(*(row[1] for row in rows if row[1]), strict=True)]
@@ -170,10 +180,6 @@ def _rows(table: list[Variable], most: int) -> list[Row]:
     if len(shown) < len(table):
         rows.append((f"... {len(table) - len(shown):,} more variables", [], None))
     return rows
-
-
-def _short(label: str) -> str:
-    return label if len(label) <= 32 else f"{label[:29]}..."
 
 
 def _decimals(numbers: np.ndarray) -> list[int | None]:
@@ -190,9 +196,17 @@ def _decimals(numbers: np.ndarray) -> list[int | None]:
     return [int(n) if fits else None for n, fits in zip(found, can, strict=True)]
 
 
-def _written(x: float, decimals: int | None) -> str:
+def _digits(row: np.ndarray) -> int:
+    """Returns how many significant digits serve where decimals do not: as many as tell quantiles apart."""
+    sd, largest = row[1], np.max(np.abs(row))
+    if not (np.isfinite(largest) and sd > 0):
+        return LEAST_DIGITS
+    return int(np.clip(2 + np.ceil(np.log10(largest / sd)), LEAST_DIGITS, MOST_DIGITS))
+
+
+def _written(x: float, decimals: int | None, digits: int) -> str:
     # Adding zero takes the sign from a zero.
-    return f"{x:.4g}" if decimals is None else f"{round(x, decimals) + 0.0:.{decimals}f}"
+    return f"{x:.{digits}g}" if decimals is None else f"{round(x, decimals) + 0.0:.{decimals}f}"
 
 
 def _on_the_point(column: Sequence[str]) -> list[str]:

@@ -37,7 +37,7 @@ from uivi.targets.traced import TracedTarget, digest, traced
 from uivi.training.driver import NUM_RECORDS, Driven, drive
 from uivi.training.interrupts import explained_interrupts
 from uivi.training.monitors import AbstractMonitor, ElboMonitor, RoundMonitor
-from uivi.training.progress import CHECKING, DONE, AbstractReporter, Timed, print_verdict, reporter
+from uivi.training.progress import CHECKING, DONE, STOPPED, AbstractReporter, Timed, print_verdict, reporter
 from uivi.training.rounds import Rounds
 from uivi.training.update import FitState, Method, initial_state, unstack_states
 
@@ -183,7 +183,7 @@ def fit(
         elif check and has_elbo:
             shown.phase(CHECKING)
             found = _judged(posterior)
-        shown.phase(DONE)
+        shown.phase(DONE if posterior.status is Status.DONE else STOPPED)
         posterior.phases = shown.seconds
     if progress is True and found is not None:
         print_verdict(found)
@@ -203,9 +203,9 @@ def _judged(posterior: Posterior) -> Check | None:
 
 def _warn_of_interrupt(step: int, num_steps: int | Rounds, *, is_saved: bool) -> None:
     left = (
-        "call fit again with the same checkpoint= to go on"
+        "call fit again with the same checkpoint= to continue"
         if is_saved
-        else "another call of fit begins anew (with checkpoint=, it could go on)"
+        else "another call of fit starts anew (with checkpoint=, it would continue)"
     )
     warnings.warn(
         f"the fit was interrupted after {step:,} of at most {Rounds.of(num_steps).most:,} updates: {left}",

@@ -10,13 +10,15 @@ import numpy as np
 from uivi.evaluation.check import Check
 from uivi.evaluation.findings import GOOD_ERROR
 from uivi.evaluation.history import BOUND, History
-from uivi.fitting.tables import Variable, worst
+from uivi.fitting.tables import Variable, shortened, worst
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_POINTS = 1_000
 """Largest number of draws in a scatter plot."""
+LONGEST_LABEL = 20
+"""Largest number of letters of a label: more would not fit beside a plot."""
 MOST_ERRORS = 20
 """Largest number of entries in a plot of errors."""
 
@@ -85,21 +87,29 @@ def bound(history: History, *, dark: bool) -> "Figure":
     return figure
 
 
-def errors(found: Check, table: list[Variable], *, dark: bool) -> "Figure":
-    """Draws the largest errors of the variables against the limit of a good fit, and both sides of the ELBO."""
+def errors(found: Check, table: list[Variable], *, unknown: str, dark: bool) -> "Figure":
+    """Draws the largest errors of the variables against the limit of a good fit, and both sides of the ELBO.
+
+    Args:
+        found: the check.
+        table: the variables.
+        unknown: why errors are unknown, if they are.
+        dark: whether to draw on a dark ground.
+    """
     known = [(error, label) for error, label, _ in worst(table) if np.isfinite(error)][:MOST_ERRORS]
     with _figure(dark=dark, size=(7.6, 1.6 + 0.22 * max(len(known), 6))) as figure:
         left, right = figure.subplots(1, 2, width_ratios=[3, 1])
         places, lengths = np.arange(len(known))[::-1], [error for error, _ in known]
         left.barh(places, lengths, height=0.6, color=["C1" if x > GOOD_ERROR else "C0" for x in lengths])
         left.set_yticks(places, [_plain(label) for _, label in known])
-        left.axvline(GOOD_ERROR, linestyle=":", color="gray", label="limit of a good fit")
-        left.set_xlim(0, 1.1 * max([GOOD_ERROR, *lengths]))
-        left.set_xlabel("error of the mean (in sds) or of the sd (relative)")
-        left.legend(loc="lower right", frameon=False)
+        left.axvline(GOOD_ERROR, linestyle=":", color="gray")
+        end = 1.1 * max([GOOD_ERROR, *lengths])
+        left.set(xlim=(0, end), xlabel="error of the mean (in sds) or of the sd (relative)")
+        # Above the axes, where no bar hides the words, and on the side that has room for them.
+        side, above = ("left" if end > 2 * GOOD_ERROR else "right"), left.get_xaxis_transform()
+        left.text(GOOD_ERROR, 1.02, "limit of a good fit", ha=side, fontsize="small", transform=above)
         if not known:
-            words = "unknown: the importance weights are not reliable"
-            left.text(0.5, 0.5, words, ha="center", transform=left.transAxes)
+            left.text(0.5, 0.5, f"unknown:\n{unknown}", ha="center", transform=left.transAxes)
         figure.suptitle(f"verdict: {found.verdict}")
         sides = [found.lower, found.upper]
         right.errorbar(
@@ -128,15 +138,14 @@ def _figure(*, dark: bool, size: tuple[float, float]) -> Iterator[Any]:
 def _chosen(table: list[Variable], names: Sequence[str] | None) -> list[tuple[str, np.ndarray]]:
     if names is None:
         return [(label, draws) for _, label, draws in worst(table)]
-    if isinstance(names, str):
-        names = [names]
+    names = [names] if isinstance(names, str) else list(names)
     whole = {v.name: list(zip(v.labels, v.draws.T, strict=True)) for v in table}
     single = {label: [(label, draws)] for v in table for label, draws in zip(v.labels, v.draws.T, strict=True)}
     known = {**single, **whole}
-    if unknown := [name for name in names if name not in known]:
-        raise ValueError(
-            f"expected names among {list(whole)}, or entries such as {next(iter(single))}, got {unknown}"
-        )
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        entries = next((f", or entries such as {label}" for label in single if label not in whole), "")
+        raise ValueError(f"expected names among {list(whole)}{entries}, got {unknown}")
     return [entry for name in names for entry in known[name]]
 
 
@@ -147,5 +156,5 @@ def _changes(steps: list[Any], rounds: list[Any]) -> list[tuple[int, int]]:
 
 
 def _plain(label: str) -> str:
-    """Keeps Matplotlib from reading mathematics in a name."""
-    return label.replace("$", r"\$")
+    """Shortens a name, and keeps Matplotlib from reading mathematics in it."""
+    return shortened(label, LONGEST_LABEL).replace("$", r"\$")

@@ -235,7 +235,9 @@ class Posterior:
 
     def plot_check(self, *, dark: bool = False) -> Any:
         """Draws the errors of the variables and both sides of the ELBO, as a Matplotlib figure."""
-        return plots.errors(self.check(), self._variables(), dark=dark)
+        has_density = self.target is not None
+        unknown = "the importance weights are not reliable" if has_density else "the file has no log density"
+        return plots.errors(self.check(), self._variables(), unknown=unknown, dark=dark)
 
     def _judged(self) -> Check | None:
         """Returns the check; None for an amortised posterior, or one whose file has no check."""

@@ -113,7 +113,10 @@ def _of_example(log_density: Callable, init: PyTree) -> Problem:
         raise ValueError("expected `init` to hold at least one number, got none: pass an example draw, or dim=")
     if not all(jnp.issubdtype(x.dtype, jnp.floating) for x in leaves):
         kinds = sorted({str(x.dtype) for x in leaves})
-        raise TypeError(f"expected `init` to hold float arrays only, got {kinds}: discrete z cannot be fitted")
+        raise TypeError(
+            f"expected `init` to hold float arrays only, got {kinds}: write 0.0 in place of 0; discrete z "
+            "cannot be fitted"
+        )
     # BlackJAX calls this inside a compiled function, where there is no value to compute with.
     is_traced = any(isinstance(x, Tracer) for x in leaves)
     start = ravel_pytree(host)[0] if is_traced else np.concatenate([np.ravel(x).astype(float) for x in leaves])

@@ -64,7 +64,8 @@ def variables(posterior: "Posterior") -> list[Variable]:
         draws = values[~pooled.is_wide]
         axes = [coords.get(dim) for dim in dims.get(name, [])]
         labels = list(_labels(name, leaf.shape[1:], axes))
-        made.append(Variable(name, labels, draws, _numbers(draws), _errors(values, weights)))
+        rounding = float(np.finfo(np.result_type(leaf.dtype, np.float32)).eps)
+        made.append(Variable(name, labels, draws, _numbers(draws), _errors(values, weights, rounding)))
     return made
 
 
@@ -128,14 +129,25 @@ def _labels(name: str, shape: tuple[int, ...], axes: list[Any]) -> Iterator[str]
         yield f"{name}[{', '.join(parts)}]" if parts else name
 
 
+def shortened(label: str, most: int) -> str:
+    """Returns a label without its middle if it is too long: the end tells the entries of a variable apart."""
+    return label if len(label) <= most else f"{label[: most - 12]}...{label[-9:]}"
+
+
 def _numbers(draws: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"), warnings.catch_warnings():  # draws that are not finite show as nan
         warnings.simplefilter("ignore", RuntimeWarning)
         return np.stack([draws.mean(0), draws.std(0), *np.quantile(draws, QUANTILES, axis=0)], axis=1)
 
 
-def _errors(values: np.ndarray, weights: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
-    """Compares the moments of q with those of the posterior, both from the same weighted draws."""
+def _errors(values: np.ndarray, weights: tuple[np.ndarray, np.ndarray] | None, rounding: float) -> np.ndarray:
+    """Compares the moments of q with those of the posterior, both from the same weighted draws.
+
+    Args:
+        values: the draws.
+        weights: weights of p and of q; None if they are unreliable.
+        rounding: relative error of the numbers that the draws were made with. No less is a constant.
+    """
     if weights is None:
         return np.full(values.shape[1], np.nan)
     theirs, ours = weights
@@ -146,4 +158,4 @@ def _errors(values: np.ndarray, weights: tuple[np.ndarray, np.ndarray] | None) -
         sd = np.sqrt(theirs @ (values - mean) ** 2)
         own = np.sqrt(ours @ (values - own_mean) ** 2)
         found = np.maximum(np.abs(own_mean - mean) / sd, np.abs(own / sd - 1))
-        return np.where(own > 1e-6 * np.abs(values).max(0), found, np.nan)
+        return np.where(own > 8 * rounding * np.abs(values).max(0), found, np.nan)

@@ -51,7 +51,7 @@ def to_arviz(
         log_likelihood: whether to evaluate every observation at every draw.
         predictive: whether to draw new observations.
     """
-    draw_key, predict_key = jax.random.split(key)
+    draw_key, predict_key = jax.random.split(_checks.prng_key(key))
     num_draws = _checks.positive_int("num_draws", num_draws)
     chains = NUM_CHAINS if num_draws >= NUM_CHAINS * FEWEST else 1
     evaluated = posterior.evaluate(draw_key, num_draws + -num_draws % chains)

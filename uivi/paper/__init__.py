@@ -1,4 +1,4 @@
-"""The experiments of the paper (Titsias & Ruiz 2019), as data: `toy/`, `regression/` and `vae/`.
+"""The experiments of the paper (Titsias & Ruiz 2019), as data: `toy/`, `regression/` and `vae/`; and `prior/`.
 
 `methods/` has the methods that have come since, side by side.
 

@@ -32,6 +32,7 @@ class Recipe:
         num_steps: number of updates at full effort.
         quick_steps: number of updates at quick effort.
         model: builds the model that is trained with the family (a decoder) from a key and the data.
+        tie: gives the target the parts of the family that both have, as `uivi.estimators.lend` does.
         keep_best: history column that selects the final parameters; data is held out to compute it.
         budget: what the number of updates counts: updates, or the seconds of another method.
         is_brief: whether to evaluate the bounds only and skip costly references and pictures.
@@ -43,6 +44,7 @@ class Recipe:
     num_steps: int
     quick_steps: int = 300
     model: Callable[[Key, Any], Any] | None = None
+    tie: Callable[[AbstractTarget, AbstractFamily], AbstractTarget] | None = None
     keep_best: str | None = None
     budget: AbstractBudget = Updates()
     is_brief: bool = False
@@ -98,7 +100,7 @@ class Experiment:
 
     Attributes:
         name: name on the command line.
-        kind: section of the report that shows it: toy, logreg, iterations, vae or methods.
+        kind: section of the report that shows it: toy, logreg, iterations, vae, vae-prior or methods.
         title: human-readable name.
         reference: section, table and figure of the paper; for other experiments, what is fitted.
         task: builds the task from the effort.

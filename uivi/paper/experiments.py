@@ -1,4 +1,4 @@
-"""All experiments of the paper by name, and the groups that the command line knows."""
+"""All experiments by name, and the groups that the command line knows."""
 
 import itertools
 from collections.abc import Iterable
@@ -6,16 +6,20 @@ from collections.abc import Iterable
 from uivi import datasets
 from uivi.paper.experiment import Experiment
 from uivi.paper.methods import experiments as methods
+from uivi.paper.prior import experiments as prior
 from uivi.paper.regression import experiments as regression
 from uivi.paper.toy import experiments as toy
 from uivi.paper.vae import experiments as vae
 
-EXPERIMENTS = {e.name: e for e in (*toy.TOYS, *regression.REGRESSIONS, *vae.VAES, *methods.METHODS)}
+EXPERIMENTS = {
+    e.name: e for e in (*toy.TOYS, *regression.REGRESSIONS, *vae.VAES, *prior.PRIORS, *methods.METHODS)
+}
 
 GROUPS = {
     "toy": ("banana", "multimodal", "xshaped"),
     "logreg": ("logreg-mnist", "logreg-hapt"),
     "vae": ("vae-mnist", "vae-fashion"),
+    "vae-prior": ("vae-prior-mnist", "vae-prior-fashion"),
     "methods": methods.GROUP,
 }
 GROUPS["paper"] = (*GROUPS["toy"], *GROUPS["logreg"], "logreg-iterations", *GROUPS["vae"])

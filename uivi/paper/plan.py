@@ -155,7 +155,10 @@ def first_state(plan: Run, tasks: list[AbstractTask], num_steps: int) -> tuple[M
     def start(task: AbstractTask, seed: int) -> FitState:
         family_key, run_key = jax.random.split(jax.random.key(np.uint32(seed)))
         target = task.target(jax.random.fold_in(family_key, 1), recipe)
-        return initial_state(run_key, method, recipe.family(family_key, target.dim), target)
+        family = recipe.family(family_key, target.dim)
+        if recipe.tie is not None:
+            target = recipe.tie(target, family)
+        return initial_state(run_key, method, family, target)
 
     states = [start(task, seed) for task in tasks for seed in plan.seeds]
     dim = states[0].family.dim

@@ -1,10 +1,10 @@
 """The two recipes: `default`, the best we can prove, and `paper`, faithful to its constants.
 
-Each kind of problem has a module: any density, logistic regression, variational autoencoders. `methods` has the
-settings of other methods.
+Each kind of problem has a module: any density, logistic regression, variational autoencoders, their priors.
+`methods` has the settings of other methods.
 """
 
-from uivi.presets import methods, regression, vae
+from uivi.presets import methods, regression, vae, vae_prior
 from uivi.presets.density import (
     DEFAULT_RATE,
     DEFAULT_STEPS,
@@ -38,4 +38,5 @@ __all__ = [
     "paper_uivi",
     "regression",
     "vae",
+    "vae_prior",
 ]

@@ -75,9 +75,9 @@ def paper_optimizer(num_steps: int) -> optax.GradientTransformation:
     return optax.chain(optax.scale(float(BATCH_SIZE)), paper_rmsprop(1e-3, 2e-4, 1e-3, decay_every=15_000))
 
 
-def default_decoder(key: Key, images: np.ndarray) -> MLP:
+def default_decoder(key: Key, images: np.ndarray, *, dim: int = LATENT_DIM, width: int = WIDTH) -> MLP:
     """Returns a decoder with He's initialisation and output biases at the log-odds of the pixels."""
-    net = MLP.create(key, LATENT_DIM, PIXELS, width=WIDTH, init=he_init)
+    net = MLP.create(key, dim, PIXELS, width=width, init=he_init)
     mean = np.clip(images.mean(0), 1e-3, 1 - 1e-3)
     bias = jnp.asarray(np.log(mean) - np.log1p(-mean), net.layers[-1].bias.dtype)
     return eqx.tree_at(lambda n: n.layers[-1].bias, net, bias)
@@ -89,9 +89,9 @@ def default_family(key: Key, dim: int) -> SemiImplicit:
     return SemiImplicit(StandardNormal(NOISE_DIM), NetGaussian(net, jnp.full((dim,), -1.0)))
 
 
-def default_explicit_family(key: Key, dim: int) -> ExplicitGaussian:
+def default_explicit_family(key: Key, dim: int, *, width: int = WIDTH) -> ExplicitGaussian:
     """Returns a Gaussian with one network for location and log scale."""
-    return ExplicitGaussian(MLP.create(key, PIXELS, 2 * dim, width=WIDTH, init=he_init))
+    return ExplicitGaussian(MLP.create(key, PIXELS, 2 * dim, width=width, init=he_init))
 
 
 def default_uivi() -> UIVI:
@@ -109,21 +109,21 @@ def default_explicit() -> Explicit:
     return Explicit(1)
 
 
-def implicit_prior(key: Key) -> Implicit:
+def implicit_prior(key: Key, *, dim: int = LATENT_DIM, width: int = WIDTH) -> Implicit:
     """Returns N(μ(ζ), diag(σ(ζ)²)) with ζ ~ N(0, I) and one network. It begins near N(0, I)."""
-    net = MLP.create(key, NOISE_DIM, 2 * LATENT_DIM, width=WIDTH, init=he_init)
+    net = MLP.create(key, NOISE_DIM, 2 * dim, width=width, init=he_init)
     last = net.layers[-1]
     # Small outputs: components that differ little, with a scale of one.
     net = eqx.tree_at(lambda n: n.layers[-1].weight, net, 0.1 * last.weight)
-    return Implicit(SemiImplicit(StandardNormal(NOISE_DIM), NetGaussian(net, jnp.zeros(LATENT_DIM))))
+    return Implicit(SemiImplicit(StandardNormal(NOISE_DIM), NetGaussian(net, jnp.zeros(dim))))
 
 
-def vamp_prior(key: Key, images: np.ndarray) -> VampPrior:
+def vamp_prior(key: Key, images: np.ndarray, *, dim: int = LATENT_DIM, width: int = WIDTH) -> VampPrior:
     """Returns a VampPrior with `default_explicit_family`'s encoder at 500 images (Tomczak & Welling 2018)."""
     encoder_key, rows_key = jax.random.split(key)
     picked = jax.random.choice(rows_key, len(images), (min(PSEUDO_INPUTS, len(images)),), replace=False)
-    rows = jnp.asarray(images[np.asarray(picked)], float)
-    return VampPrior(default_explicit_family(encoder_key, LATENT_DIM), rows)
+    rows = jnp.asarray(images)[picked].astype(float)
+    return VampPrior(default_explicit_family(encoder_key, dim, width=width), rows)
 
 
 def default_optimizer(num_steps: int) -> optax.GradientTransformation:

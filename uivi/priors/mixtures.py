@@ -10,7 +10,7 @@ from uivi.families.conditionals.location_scale import normal_log_prob, normal_sa
 from uivi.families.explicit import AbstractExplicit
 from uivi.priors.rows import AbstractOfRows
 from uivi.targets.priors import AbstractKnownPrior
-from uivi.trainable import NonTrainable
+from uivi.targets.rows import Rows
 
 
 class GaussianMixture(AbstractKnownPrior):
@@ -31,6 +31,11 @@ class GaussianMixture(AbstractKnownPrior):
             raise ValueError(f"expected `loc` with at least one row, of shape (K, D), got {self.loc.shape}")
         _checks.shape("`log_scale`", self.log_scale, self.loc.shape, "it must match `loc`")
         _checks.shape("`logits`", self.logits, self.loc.shape[:1], "it must match the rows of `loc`")
+
+    @classmethod
+    def of_rows(cls, rows: AbstractOfRows) -> "GaussianMixture":
+        """Returns the mixture that a prior of rows is. It calls the encoder once, not at each z."""
+        return cls(*rows.components())
 
     @property
     def dim(self) -> int:
@@ -57,11 +62,11 @@ class VampPrior(AbstractOfRows, AbstractKnownPrior):
 
     Attributes:
         encoder: a Gaussian with a network of its context.
-        rows: the pseudo-inputs u_k, trained; or rows of data, in a `NonTrainable`.
+        rows: the pseudo-inputs u_k, trained; or rows of data.
     """
 
     encoder: AbstractExplicit
-    rows: Float[Array, "K C"] | NonTrainable
+    rows: Float[Array, "K C"] | Rows
 
     def sample(self, key: Key) -> Draw:
         """Picks a row, then draws from its Gaussian. ζ is empty."""
@@ -70,5 +75,6 @@ class VampPrior(AbstractOfRows, AbstractKnownPrior):
 
     def log_prob(self, z: Latent) -> Scalar:
         """Returns the log of the mean density over all rows."""
-        each = jax.vmap(lambda row: self.encoder.log_prob(z, row))(self.all_rows())
-        return jax.nn.logsumexp(each) - jnp.log(self.num_rows)
+        loc, log_scale, log_weights = self.components()
+        each = jax.vmap(lambda loc, log_scale: normal_log_prob(z, loc, log_scale))(loc, log_scale)
+        return jax.nn.logsumexp(each + log_weights)

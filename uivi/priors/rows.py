@@ -1,13 +1,14 @@
 """Distributions over rows: an encoder's Gaussians at data, or at trained pseudo-inputs."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from uivi._types import Context, Key, Latent, Noise, Scalar
 from uivi.families.conditionals.base import AbstractSimpleConditional
-from uivi.families.explicit import AbstractExplicit
-from uivi.trainable import NonTrainable
+from uivi.families.explicit import AbstractExplicitGaussian
+from uivi.targets.rows import Rows
 
 
 class AbstractOfRows(eqx.Module):
@@ -15,11 +16,11 @@ class AbstractOfRows(eqx.Module):
 
     Attributes:
         encoder: a Gaussian with a network of its context.
-        rows: trained rows of shape (K, C), or rows of data in a `NonTrainable`.
+        rows: trained rows of shape (K, C), or rows of data.
     """
 
-    encoder: eqx.AbstractVar[AbstractExplicit]
-    rows: eqx.AbstractVar[Float[Array, "K C"] | NonTrainable]
+    encoder: eqx.AbstractVar[AbstractExplicitGaussian]
+    rows: eqx.AbstractVar[Float[Array, "K C"] | Rows]
 
     def __check_init__(self):
         shape, size = self._stored().shape, self.encoder.context_dim
@@ -40,20 +41,23 @@ class AbstractOfRows(eqx.Module):
         return self.encoder.dim
 
     @property
-    def num_rows(self) -> int:
-        """Number of rows, K."""
-        return self._stored().shape[0]
+    def num_rows(self) -> int | Int[Array, ""]:
+        """Number of rows, K, without padding."""
+        return self.rows.count if isinstance(self.rows, Rows) else self.rows.shape[0]
 
     def row(self, number: Array) -> Float[Array, "C"]:
         """Returns one row, as floats."""
         return _floats(self._stored()[number])
 
-    def all_rows(self) -> Float[Array, "K C"]:
-        """Returns all rows, as floats."""
-        return _floats(self._stored())
+    def components(self) -> tuple[Float[Array, "K D"], Float[Array, "K D"], Float[Array, "K"]]:
+        """Returns locations, log scales and log weights of the Gaussians at all rows. Padding has no weight."""
+        loc, log_scale = jax.vmap(self.encoder.parameters)(_floats(self._stored()))
+        is_row = jnp.arange(len(loc), dtype=jnp.int32) < self.num_rows
+        log_weight = -jnp.log(jnp.asarray(self.num_rows, loc.dtype))
+        return loc, log_scale, jnp.where(is_row, log_weight, -jnp.inf)
 
     def _stored(self) -> Array:
-        return self.rows() if isinstance(self.rows, NonTrainable) else self.rows
+        return self.rows.stored() if isinstance(self.rows, Rows) else self.rows
 
 
 class RowConditional(AbstractOfRows, AbstractSimpleConditional):
@@ -64,11 +68,11 @@ class RowConditional(AbstractOfRows, AbstractSimpleConditional):
 
     Attributes:
         encoder: a Gaussian with a network of its context, trained with the prior.
-        rows: rows of data, in a `NonTrainable`; or pseudo-inputs, trained.
+        rows: rows of data; or pseudo-inputs, trained.
     """
 
     encoder: AbstractExplicit
-    rows: Float[Array, "K C"] | NonTrainable
+    rows: Float[Array, "K C"] | Rows
 
     @property
     def noise_dim(self) -> int:
@@ -86,7 +90,7 @@ class RowConditional(AbstractOfRows, AbstractSimpleConditional):
         return self.encoder.log_prob(z, self._row_at(eps))
 
     def _row_at(self, eps: Noise) -> Float[Array, "C"]:
-        number = jnp.floor(eps[0] * self.num_rows).astype(jnp.int32)
+        number = jnp.floor(eps[0] * jnp.asarray(self.num_rows, eps.dtype)).astype(jnp.int32)
         return self.row(jnp.clip(number, 0, self.num_rows - 1))
 
 

@@ -1,5 +1,6 @@
 """Coupled i-SIR chains: exactly unbiased means over the reverse conditional, at a finite but random cost."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -8,10 +9,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from uivi import _checks
-from uivi._types import Context, Draw, Key, Latent, ReverseDraws, ReverseInfo
+from uivi._types import Context, Draw, Key, ReverseDraws, ReverseInfo
 from uivi.families.semi_implicit import SemiImplicit
 from uivi.reverse.base import AbstractReverseSampler
-from uivi.reverse.proposals import AbstractLearned, AbstractProposal, FittedProposal, Learned
+from uivi.reverse.proposals import (
+    AbstractLearned,
+    AbstractProposal,
+    AbstractProposalAt,
+    FittedProposal,
+    Learned,
+)
 
 NUM_BLOCKS = 8
 """Number of parts into which the draws of an update are divided. Chains that have not met go on one part at a
@@ -23,18 +30,20 @@ FLOOR = -1e30
 class Coupled(AbstractReverseSampler):
     """Runs two i-SIR chains, one a step ahead of the other, which share their proposals until they meet.
 
-    A chain that starts at the ε that made z depends on it, and any other chain is biased after finitely many
-    steps. Two coupled chains remove the bias (Jacob, O'Leary & Atchadé 2020). Both start at the same fresh
-    proposal, X₀ = Y₀. Let S(x, P) be the self-normalised weighted mean of a function h over x and K fresh
-    proposals P: the expectation of h after a step of i-SIR from x. As Xₜ and Yₜ have the same law, the sum
+    A chain that starts at the ε that made z depends on it after any number of steps. Two coupled chains remove
+    that dependence (Jacob, O'Leary & Atchadé 2020). Both start at that ε: X₀ = Y₀ = ε. Let S(x, P) be the
+    self-normalised weighted mean of a function h over x and K fresh proposals P: the expectation of h after a
+    step of i-SIR from x. As Xₜ and Yₜ have the same law, the sum
 
         S(X₀, P₁) + Σₜ [S(Xₜ₋₁, Pₜ) - S(Yₜ₋₂, Pₜ)],  t = 2, 3, ... until the chains meet,
 
-    telescopes. Its expectation is the limit, the mean of h over q(ε|z), and the generating ε has no part in it.
+    telescopes. Given z and ε its expectation is the limit, the mean of h over q(ε|z), whatever ε is.
 
-    Chains meet when both pick the same fresh proposal, mostly at t = 2. The first two steps enter in full. A
-    later one enters by three points: both chains, and a proposal that stands for all K, whose weights differ
-    between the chains by a common factor. If there are several later steps, one of them stands for all.
+    Chains meet at once if the leading one stays at ε, and else as soon as both pick the same fresh proposal,
+    mostly at t = 2. Where all proposals miss, the sum is h at the ε that made z, and far-off ones do not count.
+    The first two steps enter in full. A later one enters by three points: both chains, and a proposal that
+    stands for all K, whose weights differ between the chains by a common factor. If there are several later
+    steps, one of them stands for all.
 
     Proposals should be wider than q(ε|z). With narrow ones weights are large, chains take long to meet, and the
     variance explodes. The mean number of steps is in the history and has a part in the verdict.
@@ -71,31 +80,32 @@ class Coupled(AbstractReverseSampler):
         """Runs the chains of all draws until they have met."""
         number = len(keys)
 
-        def propose(key: Key, z: Latent, context: Context, num: int) -> _Points:
-            proposal = self.proposal.at(family, z, context, state)
-            eps = proposal.sample(key, num)
-            # The generating ε must have no part in this, not even as the point that a density is collapsed at.
-            density = family.reverse_log_density(z, jnp.zeros_like(eps[0]), context)
+        def weigh(draw: Draw, context: Context, choose: Callable[[AbstractProposalAt], Array]) -> _Points:
+            proposal = self.proposal.at(family, draw.z, context, state)
+            eps = choose(proposal)
+            density = family.reverse_log_density(draw.z, draw.eps, context)
             return _Points(eps, jax.vmap(lambda e: density(e) - proposal.log_prob(e))(eps))
 
-        def begin(key: Key, z: Latent, context: Context) -> tuple[_Points, Array, _Chains]:
+        def begin(key: Key, draw: Draw, context: Context) -> tuple[_Points, Array, _Chains]:
             propose_key, pick_key = jax.random.split(key)
-            return _first_steps(pick_key, propose(propose_key, z, context, 2 * self.num_proposals + 1))
+            fresh = lambda proposal: proposal.sample(propose_key, 2 * self.num_proposals)
+            points = weigh(draw, context, lambda proposal: jnp.concatenate([draw.eps[None], fresh(proposal)]))
+            return _first_steps(pick_key, points)
 
-        def proceed(key: Key, z: Latent, context: Context, chains: _Chains) -> _Chains:
+        def proceed(key: Key, draw: Draw, context: Context, chains: _Chains) -> _Chains:
             propose_key, pick_key, keep_key = jax.random.split(jax.random.fold_in(key, chains.steps), 3)
-            points = propose(propose_key, z, context, self.num_proposals)
-            return _next_step(pick_key, keep_key, points, chains)
+            fresh = lambda proposal: proposal.sample(propose_key, self.num_proposals)
+            return _next_step(pick_key, keep_key, weigh(draw, context, fresh), chains)
 
         def proceed_with_some(chains: _Chains) -> _Chains:
             rows = jnp.nonzero(self._are_apart(chains), size=-(-number // NUM_BLOCKS), fill_value=number)[0]
-            inputs = jax.tree.map(lambda x: x[jnp.minimum(rows, number - 1)], (keys, draws.z, contexts, chains))
+            inputs = jax.tree.map(lambda x: x[jnp.minimum(rows, number - 1)], (keys, draws, contexts, chains))
             # Rows that only fill the block lie beyond the last one, and are dropped.
             return jax.tree.map(
                 lambda old, new: old.at[rows].set(new, mode="drop"), chains, jax.vmap(proceed)(*inputs)
             )
 
-        points, weights, chains = jax.vmap(begin)(keys, draws.z, contexts)
+        points, weights, chains = jax.vmap(begin)(keys, draws, contexts)
         chains = jax.lax.while_loop(lambda chains: jnp.any(self._are_apart(chains)), proceed_with_some, chains)
         later = (chains.steps - 2).astype(weights.dtype)[:, None]
         reverse = ReverseDraws(

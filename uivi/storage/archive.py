@@ -84,7 +84,7 @@ def read(
         except Exception as error:  # damaged bytes can raise almost anything
             raise ArchiveError(
                 f"{path} is truncated or not a uivi {kind} file ({error}): nothing was changed; restore it "
-                "from a copy, or delete it to go on from an older one"
+                "from a copy, or delete it to continue from an older one"
             ) from error
 
 

@@ -187,7 +187,7 @@ class _Driver:
             if not self.is_unsaved:
                 warnings.warn(
                     f"cannot save a checkpoint in {checkpoints.directory} ({error.strerror or error}): the fit "
-                    "goes on without, and will try again; make room, or change the rights of the directory",
+                    "continues without and tries again later; make room, or change the rights of the directory",
                     stacklevel=2,
                 )
             self.is_unsaved = True

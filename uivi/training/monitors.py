@@ -1,6 +1,7 @@
 """Values recorded while a fit runs, besides those that every update reports."""
 
 import abc
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,7 +11,7 @@ import jax
 from jaxtyping import Array
 
 from uivi.evaluation import bounds
-from uivi.evaluation.findings import ENOUGH_ERROR, falls_short, is_close, is_near
+from uivi.evaluation.findings import ENOUGH_ERROR, falls_short, is_close, is_doubtful, is_near
 from uivi.evaluation.history import CLOSE, NEAR, SHORT
 from uivi.evaluation.look import BATCH, Look, look
 from uivi.evaluation.verdict import FIRST_OF_MORE, MORE_DRAWS, NUM_DRAWS, compare_weights
@@ -68,7 +69,8 @@ class RoundMonitor(AbstractMonitor):
         looks = _looks(method, state)
         found = looks(num_draws=NUM_DRAWS)
         more = lambda: looks(num_draws=MORE_DRAWS, first=FIRST_OF_MORE)
-        gaps, weights = compare_weights(found, more, self.quantities, limit=ENOUGH_ERROR)
+        doubt = functools.partial(is_doubtful, limit=ENOUGH_ERROR)
+        gaps, weights = compare_weights(found, more, self.quantities, doubt=doubt)
         return _bound(found) | {
             "pareto_k": weights.pareto_k,
             "kl": weights.kl,

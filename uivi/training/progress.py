@@ -11,6 +11,8 @@ from uivi.evaluation.check import Check
 
 DONE = "done"
 """The phase after the last one."""
+STOPPED = "stopped"
+"""The phase after the last one of a fit that ended before its last update."""
 UPDATES = "updates"
 """The phase of the updates of a fit without rounds. The seconds of rounds are counted under this name too."""
 CHECKING = "checking"
@@ -79,7 +81,8 @@ class Bar(AbstractReporter):
     def phase(self, name: str) -> None:
         """Names the phase. The bar pulses until the first update, and keeps its numbers afterwards."""
         # A fit may need fewer updates than it could have had: it is done all the same.
-        end = {"total": self._step, "count": f"{self._step:,}"} if name == DONE and self._step else {}
+        done = {"total": self._step, "count": f"{self._step:,} updates", "rate": ""}
+        end = done if name in (DONE, STOPPED) and self._step else {}
         self._progress.update(self._task, description=_titled(self._label, name), **end)
 
     def update(self, step: int, total: int, rate: float, bound: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, PyTree
 
-from uivi._jax import LESS_OPTIMISED, once_jit, one_blas_thread, ordinary_promotion
+from uivi._jax import LESS_OPTIMISED, once_jit, one_blas_thread, ordinary_promotion, strongly_typed
 from uivi._random import written_out
 from uivi._types import Info, Key
 from uivi.estimators.base import AbstractEstimator
@@ -72,7 +72,7 @@ def initial_state(key: Key, method: Method, family: AbstractFamily, target: Abst
         opt_state = method.optimizer.init(trained((family, target)))
     state = FitState(jnp.zeros((), jnp.int32), family, target, opt_state, est_state, run_key)
     # Copy, because `run_updates` donates the buffers of its argument, and these may be the user's own arrays.
-    return copied(_strongly_typed(state))
+    return copied(strongly_typed(state))
 
 
 def one_update(method: Method, state: FitState) -> tuple[FitState, Info, Array]:
@@ -95,7 +95,7 @@ def one_update(method: Method, state: FitState) -> tuple[FitState, Info, Array]:
     changed, unchanged = partition_trained(new)
     kept = jax.tree.map(lambda a, b: jnp.where(finite, a, b), changed, trained(state))
     kept = eqx.tree_at(lambda s: s.step, eqx.combine(kept, unchanged), state.step + 1)
-    return _strongly_typed(kept), estimate.info, ~finite
+    return strongly_typed(kept), estimate.info, ~finite
 
 
 @once_jit
@@ -180,9 +180,3 @@ def all_finite(tree: PyTree) -> Array:
     found = [jnp.isfinite(small), *(jnp.all(jnp.isfinite(x), -1).ravel() for x in large)]
     # Without the barrier XLA reduces array by array, in dozens of small kernels on a GPU.
     return jnp.all(jax.lax.optimization_barrier(jnp.concatenate(found)))
-
-
-def _strongly_typed(tree: PyTree) -> PyTree:
-    """Strips weak types. A weakly typed carry would compile the program a second time."""
-    strip = lambda x: jax.lax.convert_element_type(x, x.dtype) if eqx.is_inexact_array(x) else x
-    return jax.tree.map(strip, tree)

@@ -11,6 +11,7 @@ from uivi.fitting.problem import problem_of
 from uivi.fitting.starts import effort
 from uivi.fitting.starts.checked import checked_start
 from uivi.fitting.starts.search import NUM_FAR
+from uivi.targets import Density
 from uivi.targets.probe import Probe
 from uivi.targets.traced import traced
 
@@ -87,3 +88,25 @@ def test_the_search_does_not_look_at_the_clock(getkey, monkeypatch):
         one, other = (search(jax.random.key(3)) for _ in range(2))
     np.testing.assert_array_equal(one.loc, other.loc)
     np.testing.assert_array_equal(one.factor, other.factor)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "size"),
+    [(100_000, 5, effort.MANY_POINTS), (100_000, 50, effort.SOME_POINTS)],
+    ids=["slow", "expensive"],
+)
+def test_a_hundred_thousand_rows_are_hinted_at_minibatches(rows, columns, size):
+    with pytest.warns(UserWarning, match=r"every update takes long.*numpyro.minibatched\(") as warned:
+        probe = effort.probe_of(regression(rows, columns))
+    assert probe.size == size
+    assert ("the search for a start is a short one" in str(warned[0].message)) == (size == effort.SOME_POINTS)
+
+
+def test_ten_thousand_rows_are_not():
+    assert effort.probe_of(regression(10_000, 5)).size == effort.MANY_POINTS
+
+
+def regression(rows, columns):
+    """The target of a logistic regression, which nothing evaluates here."""
+    x = np.ones((rows, columns), np.float32)
+    return traced(Density(lambda z: -jnp.sum(jnp.logaddexp(0.0, x @ z)), columns))

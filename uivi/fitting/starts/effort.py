@@ -17,6 +17,9 @@ of a large data set."""
 CHEAP = 5_000_000
 """Operations up to which a density is cheap. A search that evaluates it 20,000 times, which is rare, then takes
 a minute on two cores."""
+HEAVY = 1_500_000
+"""Operations from which updates are slow enough for a hint at minibatches. A linear regression with 100,000
+rows has 1.8 million."""
 MOST_OPERATIONS, FEWEST_EVALUATIONS = 3 * 10**10, 200
 """Operations after which the search with an expensive density makes no more steps, and the least number of
 evaluations before that."""
@@ -31,16 +34,19 @@ def look_around(target: AbstractSingleSiteTarget) -> Probe:
 
 
 def probe_of(target: AbstractSingleSiteTarget) -> Probe:
-    """Returns the probe of a search, with a warning if the log density is expensive."""
+    """Returns the probe of a search, with a warning if the log density is slow."""
     if not isinstance(target, AbstractGlobalTarget):
         return Probe(target.log_density, FEW_POINTS)
     cost = operations(target)
-    if cost <= CHEAP:
+    is_short = cost > CHEAP
+    if is_short or cost > HEAVY:
+        search = "the search for a start is a short one, and " if is_short else ""
+        warnings.warn(
+            f"one evaluation of the log density takes about {cost:,} operations: {search}every update takes "
+            "long. If the data are independent rows, fit minibatches of them: "
+            "uivi.integrations.numpyro.minibatched(model, data, batch_size)",
+            stacklevel=4,
+        )
+    if not is_short:
         return Probe(target.log_density, MANY_POINTS)
-    warnings.warn(
-        f"one evaluation of the log density takes about {cost:,} operations: the search for a start is a short "
-        "one, and every update takes long. If the data are independent rows, fit minibatches of them: "
-        "uivi.integrations.numpyro.minibatched(model, data, batch_size)",
-        stacklevel=4,
-    )
     return Probe(target.log_density, SOME_POINTS, float(max(MOST_OPERATIONS / cost, FEWEST_EVALUATIONS)))

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from uivi.paper.experiments import EXPERIMENTS
 from uivi.paper.results import Result, is_number, look_up
 
-PRESETS = ("paper", "default")
-KINDS = ("toy", "logreg", "iterations", "vae", "methods")
+PRESETS = ("paper", "default", "exact", "bound", "score", "coupled", "updates", "seconds")
+KINDS = ("toy", "logreg", "iterations", "vae", "vae-prior", "methods")
 IMAGE = 28 * 28
 """Number of pixels of an image, each a byte."""
 
@@ -32,10 +32,17 @@ def load_results(directory: pathlib.Path) -> Loaded:
     """Loads every `result.json` below `directory`.
 
     Raises:
-        FileNotFoundError: if there is no file.
+        NotADirectoryError: if `directory` is a file.
+        FileNotFoundError: if there is no file below it.
         ValueError: if none of the files can be shown, with the reason of each.
     """
-    paths = sorted(pathlib.Path(directory).glob("**/result.json"))
+    directory = pathlib.Path(directory)
+    if directory.is_file():
+        raise NotADirectoryError(
+            f"expected a directory with results, got the file {directory}: give its directory, "
+            f"{directory.parent}"
+        )
+    paths = sorted(directory.glob("**/result.json"))
     if not paths:
         raise FileNotFoundError(
             f"expected results below {directory}, found none: run `uivi run toy --out {directory}` first"
@@ -60,7 +67,7 @@ def _load(path: pathlib.Path) -> Result:
         ) from error
     if fault := _fault(result):
         raise ValueError(
-            f"expected a result of this version of uivi in {path}, got one of another ({fault}): delete it and "
+            f"expected a result of this version of uivi in {path}, got something else ({fault}): delete it and "
             "run again"
         )
     return result
@@ -81,14 +88,14 @@ def _has_drift(seed: dict[str, Any]) -> bool:
 
 
 def _is_exhibit(value: Any) -> bool:
-    """Whether the draws are points of the plane, and the images as many as their reconstructions."""
+    """Whether draws are points of the plane, images whole, and as many as their reconstructions."""
     if not isinstance(value, dict):
         return False
     draws = value.get("draws") or []
     if not _is_list(draws, list) or not all(len(z) == 2 and all(map(is_number, z)) for z in draws):
         return False
-    sizes = [_count_bytes(value.get(name, "")) for name in ("images", "reconstructions")]
-    return sizes[0] == sizes[1] and sizes[0] % IMAGE == 0
+    sizes = [_count_bytes(value.get(name, "")) for name in ("images", "reconstructions", "generated")]
+    return sizes[0] == sizes[1] and all(size % IMAGE == 0 for size in sizes)
 
 
 def _count_bytes(text: Any) -> int:

@@ -11,10 +11,11 @@ from uivi.paper.results import Result
 
 STYLE = """
 :root { color-scheme: light dark; --page: #fff; --text: #1b1f24; --line: #ccc; --soft: #f2f4f6; --shade: #0003;
-  --ok: #1a7f37; --no: #b2182b; --flag: #ffe2df; --flagged: #8c1515; --warn: #fff4d6; --figure: none }
+  --ok: #1a7f37; --no: #b2182b; --flag: #ffe2df; --flagged: #8c1515; --warn: #fff4d6; --figure: none;
+  --blend: normal }
 @media (prefers-color-scheme: dark) { :root { --page: #14171c; --text: #e3e6ea; --line: #444; --soft: #23272e;
   --shade: #0009; --ok: #4ac26b; --no: #ff8182; --flag: #4c1d1b; --flagged: #ffc1ba; --warn: #3b2f0b;
-  --figure: invert(.92) hue-rotate(180deg) } }
+  --figure: invert(.92) hue-rotate(180deg); --blend: lighten } }
 * { box-sizing: border-box }
 body { background: var(--page); color: var(--text); overflow-wrap: anywhere; max-width: 82rem;
   font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; padding: 0 1rem }
@@ -39,7 +40,8 @@ th.name, td.name { position: sticky; left: 0; background: var(--page) } tr:hover
 /* The text of a figure stays readable: the figure shrinks by a quarter at most, and then scrolls. */
 img { display: block; width: auto; max-width: 100%; min-width: calc(.72 * var(--natural)); height: auto;
   background: white; border-radius: 4px }
-img.drawn { filter: var(--figure) }
+/* The lighter of both colours: what was white takes the colour of a dark page. */
+img.drawn { filter: var(--figure); mix-blend-mode: var(--blend) }
 code, pre { background: var(--soft); font-size: .85em } pre { overflow-x: auto; padding: .6rem }
 .ok { color: var(--ok) } .no { color: var(--no) }
 td.flag { background: var(--flag); color: var(--flagged); font-weight: 600 }

@@ -49,7 +49,7 @@ def _page(results: list[Result], faults: list[str], doing: Callable[[str], None]
         "<h1>Unbiased implicit variational inference: results</h1>",
         *map(markup.note, ABOUT),
         protocol_warning(results),
-        *map(markup.warning, faults),
+        *(markup.warning(f"Left out: {fault}") for fault in faults),
     ]
     for section, members in sections:
         doing(f"drawing the figures: {section.title}")

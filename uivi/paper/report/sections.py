@@ -2,6 +2,7 @@
 
 from uivi import _checks
 from uivi.paper.methods import section as methods
+from uivi.paper.prior import section as prior
 from uivi.paper.regression import section as regression
 from uivi.paper.report.section import Section
 from uivi.paper.results import Result
@@ -13,6 +14,7 @@ SECTIONS: dict[str, Section] = {
     "logreg": regression.FIGURE_3,
     "iterations": regression.FIGURE_4,
     "vae": vae.SECTION,
+    "vae-prior": prior.SECTION,
     "methods": methods.SECTION,
 }
 

@@ -18,8 +18,9 @@ def one_line(result: Result) -> str:
     """Returns the outcome of one run in one line."""
     config = result["config"]
     effort = "" if config["effort"] == "full" else f" ({config['effort']})"
+    seeds = f"{len(config['seeds'])} seed{'' if len(config['seeds']) == 1 else 's'}"
     return (
-        f"{run_name(result)}{effort}: {section_of(result).summary(result)}, {len(config['seeds'])} seed(s), "
+        f"{run_name(result)}{effort}: {section_of(result).summary(result)}, {seeds}, "
         f"{config['num_steps']:,} updates, {result['seconds_per_fit']:.1f} s per fit"
     )
 

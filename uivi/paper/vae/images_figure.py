@@ -1,14 +1,12 @@
 """Figure 5: images and their reconstructions."""
 
-import base64
-
 import numpy as np
 from matplotlib.figure import Figure
 
+from uivi.paper.images import framed, strip
 from uivi.paper.report import plots
 from uivi.paper.results import Result, label
 
-SIDE = 28
 PER_ROW = 5
 """Number of images side by side, so that a phone shows the figure whole."""
 
@@ -16,8 +14,8 @@ PER_ROW = 5
 def images_figure(result: Result) -> bytes:
     """Draws ten images above their reconstructions (first seed)."""
     exhibit = result["exhibit"]
-    images, means = (_pictures(exhibit[name]) for name in ("images", "reconstructions"))
-    strips = [_strip(some[i : i + PER_ROW]) for i in range(0, len(images), PER_ROW) for some in (images, means)]
+    images, means = (framed(exhibit[name]) for name in ("images", "reconstructions"))
+    strips = [strip(some[i : i + PER_ROW]) for i in range(0, len(images), PER_ROW) for some in (images, means)]
     figure = Figure(figsize=(plots.WIDTH, 0.86 * len(strips) + 0.3), layout="constrained")
     axis = figure.subplots()
     axis.imshow(np.concatenate(strips), cmap="gray_r", vmin=0, vmax=255, interpolation="nearest")
@@ -28,14 +26,3 @@ def images_figure(result: Result) -> bytes:
     axis.tick_params(length=0)
     axis.set_title(plots.plain(f"{result['title']}, {label(result)}"), fontsize=plots.LABEL)
     return plots.png(figure)
-
-
-def _pictures(encoded: str) -> np.ndarray:
-    """Returns the images with a grey frame around each."""
-    images = np.frombuffer(base64.b64decode(encoded), np.uint8).reshape(-1, SIDE, SIDE)
-    return np.pad(images, ((0, 0), (1, 1), (1, 1)), constant_values=90)
-
-
-def _strip(images: np.ndarray) -> np.ndarray:
-    """Returns the images side by side."""
-    return np.concatenate(list(images), axis=1)

@@ -1,6 +1,5 @@
 """Fits and judges the variational autoencoders (Section 4.3)."""
 
-import base64
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +17,7 @@ from uivi.evaluation.annealing import AIS
 from uivi.evaluation.likelihood import Likelihood, StudentT
 from uivi.fitting.posterior import Posterior
 from uivi.paper.experiment import AbstractTask, Effort, Recipe
+from uivi.paper.images import encoded
 from uivi.paper.vae.truth import drift, truth
 from uivi.presets.vae import BATCH_SIZE
 from uivi.targets.rows import Rows
@@ -171,7 +171,7 @@ class VaeTask(AbstractTask):
         images = _floats(self.train[:NUM_RECONSTRUCTIONS])
         assert isinstance(fit.target, BernoulliVAE)
         made = _reconstructed(key, fit.family, fit.target, images)
-        return {"images": _encoded(images), "reconstructions": _encoded(made)}
+        return {"images": encoded(images), "reconstructions": encoded(made)}
 
     def describe(self) -> dict[str, Any]:
         """Returns the data set and the evaluation budget."""
@@ -187,11 +187,6 @@ def _reconstructed(key: Key, family, target: BernoulliVAE, images: Float[Array, 
 
 def _floats(images: np.ndarray) -> Float[Array, "N P"]:
     return jnp.asarray(np.asarray(images, np.float32))
-
-
-def _encoded(images: Array) -> str:
-    """Encodes the pixels as bytes in base64."""
-    return base64.b64encode(np.round(255 * np.asarray(images)).astype(np.uint8).tobytes()).decode()
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,1 @@
+"""Priors of a variational autoencoder: with a density, or doubly semi-implicit."""
