@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 from uivi import _checks
 from uivi._types import Draw, Key, Latent, Scalar
 from uivi.families.conditionals.location_scale import normal_log_prob, normal_sample
-from uivi.families.explicit import AbstractExplicit
+from uivi.families.explicit import AbstractExplicitGaussian
 from uivi.priors.rows import AbstractOfRows
 from uivi.targets.priors import AbstractKnownPrior
 from uivi.targets.rows import Rows
@@ -65,7 +65,7 @@ class VampPrior(AbstractOfRows, AbstractKnownPrior):
         rows: the pseudo-inputs u_k, trained; or rows of data.
     """
 
-    encoder: AbstractExplicit
+    encoder: AbstractExplicitGaussian
     rows: Float[Array, "K C"] | Rows
 
     def sample(self, key: Key) -> Draw:

@@ -71,7 +71,7 @@ class RowConditional(AbstractOfRows, AbstractSimpleConditional):
         rows: rows of data; or pseudo-inputs, trained.
     """
 
-    encoder: AbstractExplicit
+    encoder: AbstractExplicitGaussian
     rows: Float[Array, "K C"] | Rows
 
     @property

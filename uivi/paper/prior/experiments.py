@@ -7,7 +7,7 @@ from uivi.paper.experiment import Experiment, Recipe, Takes
 from uivi.paper.prior.task import PriorTask
 from uivi.presets import vae_prior as preset
 
-STEPS = 10_000
+STEPS = 15_000
 
 _recipe = functools.partial(
     Recipe,
