@@ -7,7 +7,9 @@ import pytest
 import scipy.stats
 
 from tests.families.table import full_gaussian
-from tests.helpers import (
+from uivi.estimators import Explicit, StickingTheLanding
+from uivi.families import FullGaussian
+from uivi.testing import (
     assert_mean,
     assert_not_mean,
     draw_pairs,
@@ -16,8 +18,6 @@ from tests.helpers import (
     gradient_samples,
     make_oracle,
 )
-from uivi.estimators import Explicit, StickingTheLanding
-from uivi.families import FullGaussian
 
 
 def test_full_gaussian(x64, getkey):

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import uivi
-from tests.helpers import make_oracle, negative_elbo, z_threshold
 from tests.paper.test_runner import need
 from uivi import paper
 from uivi._types import Status
@@ -18,6 +17,7 @@ from uivi.paper.methods.judging import Budget
 from uivi.paper.methods.published import PUBLISHED
 from uivi.paper.methods.waveform import Moments, reference
 from uivi.targets import ConditionedDiffusion
+from uivi.testing import make_oracle, negative_elbo, z_threshold
 
 RNG = np.random.default_rng(0)
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tests.helpers import z_threshold
 from uivi.targets import ConditionedDiffusion, bounded_drift, cubic_drift, log_density_at
+from uivi.testing import z_threshold
 
 
 def log_joint(target, z):
