@@ -3,6 +3,7 @@
 import functools
 import os
 import pathlib
+import threading
 
 import jax
 import jaxtyping
@@ -86,6 +87,18 @@ def getkey():
     """A function that returns a new random key at each call; the same keys in every run."""
     keys = iter(range(10_000))
     return lambda: jax.random.key(next(keys))
+
+
+@pytest.fixture
+def quiet_threads():
+    """Wait for what fits of earlier tests still compile in the background.
+
+    Equinox and beartype enter `warnings.catch_warnings` there. It is not safe for threads, and can undo
+    `pytest.warns`.
+    """
+    for thread in threading.enumerate():
+        if thread.name.startswith("uivi-compile"):
+            thread.join()
 
 
 @pytest.fixture

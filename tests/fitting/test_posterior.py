@@ -181,6 +181,7 @@ def test_reweighted_draws_are_those_of_the_posterior(getkey):
     assert np.all(np.abs(plain.std(0) - 1.5) < 0.05)
 
 
+@pytest.mark.usefixtures("quiet_threads")
 def test_reweighting_says_when_it_cannot_help(getkey):
     narrow = uivi.ExplicitGaussian.create(2, 0.2)
     target = uivi.targets.Density(lambda z: -0.5 * jnp.sum(z**2), 2)

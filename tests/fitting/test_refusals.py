@@ -146,6 +146,7 @@ def test_a_check_inside_a_transformation():
         jax.jit(lambda: posterior.check().lower.mean)()
 
 
+@pytest.mark.usefixtures("quiet_threads")
 def test_nan_checks_of_jax_do_not_end_a_fit():
     """Draws of q may leave the support. The verdict finds them by itself."""
     density = lambda z: -0.5 * jnp.sum(z**2) + 0.01 * jnp.log(z[0] + 3)

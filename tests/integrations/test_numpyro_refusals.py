@@ -79,6 +79,7 @@ def test_refused(model, data, message):
         target(model, (data,))
 
 
+@pytest.mark.usefixtures("quiet_threads")
 def test_observations_that_count_several_times():
     with pytest.warns(UserWarning, match=r"'y' have shape \(5,\), but its distribution has shape \(5, 1\)"):
         target(columns, (DATA,))

@@ -164,6 +164,7 @@ def test_an_interrupt_ends_after_the_chunk_and_resumes_to_the_same_bits(tmp_path
     assert again.seconds > driven.seconds
 
 
+@pytest.mark.usefixtures("quiet_threads")
 def test_an_interrupted_fit_gives_a_posterior_and_resumes(tmp_path, monkeypatch):
     fit = lambda directory: uivi.fit(
         log_density, 2, key=jax.random.key(0), checkpoint=directory, **explicit_settings(30)
@@ -196,6 +197,7 @@ def full(*arguments):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
+@pytest.mark.usefixtures("quiet_threads")
 def test_a_full_disk_costs_no_update(tmp_path, monkeypatch):
     """One warning that names the place, and the fit ends as if the disk had room."""
     checkpoints = Checkpoints(tmp_path, "f", seconds=0.0)
@@ -210,6 +212,7 @@ def test_a_full_disk_costs_no_update(tmp_path, monkeypatch):
     assert values(driven.state) == values(run(make_state(), 10).state)
 
 
+@pytest.mark.usefixtures("quiet_threads")
 def test_a_disk_that_has_room_again_gets_the_next_checkpoint(tmp_path, monkeypatch):
     write, calls = archive.write, []
 

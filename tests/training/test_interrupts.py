@@ -54,6 +54,7 @@ def test_before_the_first_update(phase, tmp_path):
         assert not any(f"{os.sep}{library}{os.sep}" in shown for library in ("jax", "equinox", "numpy"))
 
 
+@pytest.mark.usefixtures("quiet_threads")
 def test_without_a_checkpoint_none_is_spoken_of_as_there():
     class Reporter(PressedAt):
         def update(self, step, total, rate, bound):
@@ -67,6 +68,7 @@ def test_without_a_checkpoint_none_is_spoken_of_as_there():
     assert posterior.history["step"][-1] == 7
 
 
+@pytest.mark.usefixtures("quiet_threads")
 def test_a_check_that_is_interrupted_costs_no_posterior(monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt

@@ -52,6 +52,7 @@ def test_a_cheap_density_has_the_full_search(getkey, evaluations):
     assert len(start.regions) == 4 + NUM_FAR
 
 
+@pytest.mark.usefixtures("quiet_threads")
 def test_an_expensive_density_has_a_short_search_and_a_warning(getkey, evaluations, monkeypatch):
     full = search(getkey())
     number = sum(evaluations)
@@ -66,6 +67,7 @@ def test_an_expensive_density_has_a_short_search_and_a_warning(getkey, evaluatio
     assert short.elbo > full.elbo - 1.0
 
 
+@pytest.mark.usefixtures("quiet_threads")
 def test_the_number_of_evaluations_is_bounded(getkey, evaluations, monkeypatch):
     """Whatever the density costs, and without a look at the clock."""
     monkeypatch.setattr(effort, "CHEAP", 1)
@@ -82,6 +84,7 @@ def test_the_number_of_evaluations_is_bounded(getkey, evaluations, monkeypatch):
     assert bounded < 0.7 * sum(evaluations)
 
 
+@pytest.mark.usefixtures("quiet_threads")
 def test_the_search_does_not_look_at_the_clock(getkey, monkeypatch):
     monkeypatch.setattr(effort, "CHEAP", 1)
     with pytest.warns(UserWarning, match="short one"):
@@ -90,6 +93,7 @@ def test_the_search_does_not_look_at_the_clock(getkey, monkeypatch):
     np.testing.assert_array_equal(one.factor, other.factor)
 
 
+@pytest.mark.usefixtures("quiet_threads")
 @pytest.mark.parametrize(
     ("rows", "columns", "size"),
     [(100_000, 5, effort.MANY_POINTS), (100_000, 50, effort.SOME_POINTS)],
