@@ -70,6 +70,17 @@ def test_a_prior_known_by_its_draws_gives_the_gradient_in_q_alone(x64, getkey):
     assert_not_mean(wrong, exact()[:size])
 
 
+@pytest.mark.parametrize(("most_steps", "is_whole"), [(2, False), (1_000, True)])
+def test_chains_that_are_given_up_are_counted(most_steps, is_whole, getkey):
+    """One proposal a step: most pairs have not met after two."""
+    estimator = PriorScore(INNER, Coupled(1, FromMixing(), most_steps=most_steps))
+    params = make_doubly_oracle()
+    state = estimator.init(getkey(), *params)
+    sites = params[1].sites(getkey(), jnp.asarray(0))
+    info = eqx.filter_jit(estimator.estimate)(getkey(), tuple(params), sites, jnp.asarray(0), state).info
+    assert (info.nonfinite == 0) == is_whole
+
+
 @pytest.mark.parametrize("sampler", [Blind(), Negated()], ids=lambda s: type(s).__name__)
 def test_wrong_draws_are_noticed_in_both(sampler, x64, getkey):
     """Draws from p(ζ) instead of p(ζ|z), or mirrored."""

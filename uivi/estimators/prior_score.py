@@ -78,8 +78,10 @@ class PriorScore(AbstractEstimator):
         made = self.estimator.estimate(estimate_key, (family, scored), sites, step, state.estimator)
         family_grads, grads = made.grads
         pairs = jax.vmap(target.prior.sample)(jax.random.split(pairs_key, self.num_pairs))
-        sampler = sample_reverse(learn_key, self.sampler, target.prior, pairs, None, state.sampler).state
-        return Estimate((family_grads, grads.bounded), PriorScoreState(made.state, sampler), made.info)
+        reverse = sample_reverse(learn_key, self.sampler, target.prior, pairs, None, state.sampler)
+        # What goes wrong with ζ, such as coupled chains that are given up, shows at these pairs.
+        info = made.info._replace(nonfinite=made.info.nonfinite + jnp.sum(reverse.info.nonfinite))
+        return Estimate((family_grads, grads.bounded), PriorScoreState(made.state, reverse.state), info)
 
     def fitted_proposal(self, state: PriorScoreState) -> FittedProposal:
         """Returns the inner estimator's proposal for q(ε|z)."""
