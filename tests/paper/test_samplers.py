@@ -1,6 +1,7 @@
 """The benchmarks of samplers: every log Z is found again, by other means where there are any."""
 
 import os
+import pathlib
 
 import jax
 import jax.numpy as jnp
@@ -70,6 +71,15 @@ def test_features():
     x = np.array([[1.0, 5.0], [3.0, 5.0]])
     np.testing.assert_array_equal(centred(x), [[-1, 0], [1, 0]])
     np.testing.assert_array_equal(divided(x), [[1, 5], [3, 5]])
+
+
+def test_the_page_has_the_same_table():
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "targets.md").read_text()
+    rows = []
+    for name, (_, evidence, _) in BENCHMARKS.items():
+        stderr = "exact" if evidence.exact else f"{evidence.stderr:.2g}"
+        rows.append(f"| `{name}` | {DIMS[name]} | {evidence.log_z:.7g} | {stderr} | {evidence.source} |")
+    assert [line for line in page.splitlines() if line.startswith("| `")] == rows
 
 
 class Estimate:

@@ -89,7 +89,7 @@ def _regression_benchmark(
     log_z: float,
     stderr: float,
 ) -> Benchmark:
-    evidence = Evidence(log_z, stderr, "adaptive importance sampling with a Student t")
+    evidence = Evidence(log_z, stderr, "importance sampling")
     return Benchmark(partial(_regression, dataset, prepare, prior_scale), evidence, dataset)
 
 
@@ -121,4 +121,4 @@ BENCHMARKS: dict[str, Benchmark] = {
         partial(ConditionedDiffusion, cubic_drift), Evidence(-2.23669, 0.0, "filter on a grid")
     ),
 }
-"""The targets. A log Z that is not exact is that of the densities with all their constants, as documented."""
+"""The targets by name."""
