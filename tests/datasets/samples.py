@@ -137,6 +137,34 @@ def table(path: str) -> tuple[dict, dict, dict, dict]:
     return {path: body}, served, arrays, hashes
 
 
+def labelled(path: str, kind: str = "csv") -> tuple[dict, dict, dict, dict]:
+    """A table with classes: the class is in the last column, or behind a row number."""
+    x = np.round(RNG.uniform(-1, 1, (6, 4)), 3).astype(np.float32)
+    y = np.arange(6, dtype=np.int32) % 2
+    names = {"csv": ("-1", "1"), "sonar": ("-1", "1"), "german": ("2", "1"), "wdbc": ("1", "0")}[kind]
+    cells = [[f"{value:.3f}" for value in row] for row in x]
+    order = (
+        (lambda n, row, name: [str(n), name, *row]) if kind == "wdbc" else (lambda n, row, name: [*row, name])
+    )
+    rows = [order(n, row, names[label]) for n, (row, label) in enumerate(zip(cells, y, strict=True))]
+    body = "".join((" " if kind in ("german", "wdbc") else ",").join(row) + "\n" for row in rows).encode()
+    served = {{"csv": "ionosphere.data", "wdbc": "wdbc.data"}.get(kind, path.rpartition("/")[2]): body}
+    if kind == "sonar":
+        sparse = [" ".join(f"{i}:{cell}" for i, cell in enumerate(row, 1)) for row in cells]
+        lines = [f"{names[label]} {row}\n" for label, row in zip(y, sparse, strict=True)]
+        served = {"sonar_scale": "".join(lines).encode()}
+    arrays = {"train.x": x, "train.y": y}
+    return {path: body}, served, arrays, {part: sha(array) for part, array in arrays.items()}
+
+
+def points() -> tuple[dict, dict, dict, dict]:
+    places = np.round(RNG.uniform(0, 1, (5, 2)), 4)
+    rows = [f'"{n}",{x},{y}\n' for n, (x, y) in enumerate(places.tolist(), 1)]
+    body = "".join(['"","data_x","data_y"\n', *rows]).encode()
+    arrays = {"train.x": places}
+    return {"samplers/pines.csv": body}, {"pines.csv": body}, arrays, {"train.x": sha(places)}
+
+
 MAKERS = {
     "mnist": lambda: images("mnist"),
     "fashion-mnist": lambda: images("fashion-mnist"),
@@ -146,6 +174,11 @@ MAKERS = {
     "waveform": waveform,
     "yacht": lambda: table("uci/yacht_hydrodynamics.data"),
     "boston": lambda: table("uci/boston_housing.txt"),
+    "ionosphere": lambda: labelled("samplers/ionosphere.csv"),
+    "sonar": lambda: labelled("samplers/sonar.csv", "sonar"),
+    "german-credit": lambda: labelled("samplers/german.data-numeric", "german"),
+    "breast-cancer": lambda: labelled("samplers/breast_cancer.data", "wdbc"),
+    "pines": points,
 }
 
 

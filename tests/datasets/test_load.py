@@ -13,7 +13,7 @@ from tests.datasets.samples import MAKERS
 from uivi import datasets
 from uivi.datasets import DATASETS, DataError, State, formats, store
 
-TABLES = ("yacht", "boston")
+TABLES = ("yacht", "boston", "ionosphere", "sonar", "german-credit", "breast-cancer", "pines")
 ONE_FILE = [name for name in MAKERS if "mnist" not in name and name not in TABLES] + ["binarized-mnist"]
 
 
@@ -234,6 +234,34 @@ def test_bad_tables(raw):
         formats.parse(formats.table, {}, raw)
 
 
+@pytest.mark.parametrize("raw", [b"", b"\n", b"1,2,3\n", b"1,2,1\n3,1\n", b"one,2,1\n", b"nan,2,1\n"])
+def test_bad_tables_with_classes(raw):
+    with pytest.raises(DataError, match="cannot be read"):
+        formats.parse(lambda raw: formats.classes({"1": 1, "-1": 0}, -1, 0, raw), {}, raw)
+
+
+@pytest.mark.parametrize("raw", [b"", b"2 1:0.5\n", b"1 1;0.5\n", b"1 1:one\n", b"1 1:inf\n"])
+def test_bad_libsvm_files(raw):
+    with pytest.raises(DataError, match="cannot be read"):
+        formats.parse(formats.libsvm, {}, raw)
+
+
+def test_the_sources_of_a_table_with_classes_agree():
+    """UCI's files, LIBSVM's and those in UIVI_DATA write the same rows in different ways."""
+    tumours = DATASETS["breast-cancer"].files[0]
+    ours, theirs = b"7 0 1.5 20\n8 1 2.5 0\n", b"7,M,1.5,20\n8,B,2.5,0\n"
+    for raw in (ours, theirs):
+        found = tumours.read(raw)
+        np.testing.assert_array_equal(found["train.x"].array, np.array([[1.5, 20], [2.5, 0]], np.float32))
+        np.testing.assert_array_equal(found["train.y"].array, [1, 0])
+    echoes = DATASETS["ionosphere"].files[0]
+    rounded, exact = echoes.read(b"0.995389998,0,1\n"), echoes.read(b"0.99539,0,g\n")
+    assert rounded["train.x"].array.tobytes() == exact["train.x"].array.tobytes()
+    sparse = formats.libsvm(b"1 1:0.25\n-1 1:-1 2:0.5\n")
+    packed = formats.pack_classes({name: content.array for name, content in sparse.items()})
+    assert packed == b"0.25,0,1\n-1,0.5,-1\n"
+
+
 def test_bad_labels_of_waveform(local, install):
     made = install("waveform", directory=local)
     (local / "waveform/waveform.mat").write_bytes(
@@ -301,7 +329,9 @@ def test_the_real_data(name):
         pytest.skip(f"{name} is neither in UIVI_DATA nor in the cache")
     loaded = datasets.load(name, download=False)
     assert loaded.train.x.shape == DATASETS[name].sizes["train"]
-    assert loaded.test.x.shape == DATASETS[name].sizes["test"]
+    assert (loaded.test is None) == ("test" not in DATASETS[name].sizes)
+    if loaded.test is not None:
+        assert loaded.test.x.shape == DATASETS[name].sizes["test"]
     if loaded.num_classes is not None:
         assert set(np.unique(loaded.train.y)) == set(range(loaded.num_classes))
     if name == "waveform":

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from uivi.targets import ConditionedDiffusion, bounded_drift, cubic_drift, log_density_at
+from uivi.paper.samplers import BENCHMARKS
+from uivi.targets import ConditionedDiffusion, log_density_at
 from uivi.testing import z_threshold
 
 
@@ -29,11 +30,11 @@ def test_density(x64):
     np.testing.assert_allclose(target.log_joint(jnp.asarray(z)), log_joint(target, z), rtol=1e-10)
 
 
-@pytest.mark.parametrize(("drift", "log_evidence"), [(bounded_drift, -0.69600), (cubic_drift, -2.23669)])
-def test_the_evidence_is_the_published_one(drift, log_evidence):
+@pytest.mark.parametrize("name", ["diffusion", "diffusion-paper"])
+def test_the_evidence_is_the_published_one(name):
     """To the digits of ORIGIN: an exact filter, written independently of this one."""
-    exact = ConditionedDiffusion(drift).exact()
-    assert exact.log_evidence == pytest.approx(log_evidence, abs=1e-5)
+    exact = BENCHMARKS[name].make().exact()
+    assert exact.log_evidence == pytest.approx(BENCHMARKS[name].evidence.log_z, abs=1e-5)
     width = exact.grid[1] - exact.grid[0]
     np.testing.assert_allclose(exact.densities.sum(1) * width, 1.0, rtol=1e-10)
 

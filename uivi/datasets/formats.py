@@ -138,9 +138,7 @@ def table(raw: bytes) -> dict[str, Content]:
     """
     if not raw.strip():
         raise ValueError("expected lines of numbers, got an empty file")
-    rows = np.loadtxt(io.StringIO(raw.decode("ascii")), np.float64, comments=None, ndmin=2)
-    if not np.isfinite(rows).all():
-        raise ValueError("expected finite numbers, got others")
+    rows = _finite(np.loadtxt(io.StringIO(raw.decode("ascii")), np.float64, comments=None, ndmin=2))
     # NumPy's legacy generator is the one that never changes between releases.
     order = np.random.RandomState(0).permutation(len(rows))
     size = max(1, round(len(rows) / 10))
@@ -148,6 +146,71 @@ def table(raw: bytes) -> dict[str, Content]:
     for name, part in (("train", rows[order[size:]]), ("test", rows[order[:size]])):
         found |= {f"{name}.x": _plain(part[:, :-1]), f"{name}.y": _plain(part[:, -1])}
     return found
+
+
+def classes(names: Mapping[str, int], column: int, first: int, raw: bytes) -> dict[str, Content]:
+    """Reads a table of numbers with a class in one column. Commas or blanks separate the columns.
+
+    Args:
+        names: number of each class by its name in the file.
+        column: place of the class; -1 for the last column.
+        first: place of the first feature; the columns before it are not features.
+        raw: content of the file.
+    """
+    rows = [line.replace(",", " ").split() for line in raw.decode("ascii").splitlines() if line.strip()]
+    if not rows:
+        raise ValueError("expected lines of numbers, got an empty file")
+    labels = [row.pop(column) for row in rows]
+    if unknown := sorted(set(labels) - set(names)):
+        raise ValueError(f"expected the classes {', '.join(names)}, got {unknown[0]}")
+    return _with_classes([row[first:] for row in rows], [names[label] for label in labels])
+
+
+def libsvm(raw: bytes) -> dict[str, Content]:
+    """Reads a file in the format of LIBSVM: the class, 1 or -1, then each feature as number:value."""
+    lines = [line.split() for line in raw.decode("ascii").splitlines() if line.strip()]
+    if not lines:
+        raise ValueError("expected lines of numbers, got an empty file")
+    # Zeros are left out.
+    filled = [
+        {int(number): value for number, _, value in (c.partition(":") for c in line[1:])} for line in lines
+    ]
+    size = max(max(row) for row in filled)
+    rows = [[row.get(number, "0") for number in range(1, size + 1)] for row in filled]
+    return _with_classes(rows, [{"1": 1, "+1": 1, "-1": 0}[line[0]] for line in lines])
+
+
+def pack_classes(arrays: dict[str, np.ndarray]) -> bytes:
+    """Makes a file that `classes` reads: the class, 1 or -1, is in the last column."""
+    pairs = zip(arrays["train.x"], arrays["train.y"], strict=True)
+    lines = [",".join([*(f"{value:.9g}" for value in x), "1" if y else "-1"]) for x, y in pairs]
+    return "".join(f"{line}\n" for line in lines).encode("ascii")
+
+
+def points(raw: bytes) -> dict[str, Content]:
+    """Reads points of the plane: a line of titles, then a name and two numbers on each line."""
+    rows = np.loadtxt(
+        io.StringIO(raw.decode("ascii")),
+        np.float64,
+        comments=None,
+        delimiter=",",
+        skiprows=1,
+        usecols=(1, 2),
+        ndmin=2,
+    )
+    return {"train.x": _plain(_finite(rows))}
+
+
+def _with_classes(rows: list[list[str]], labels: list[int]) -> dict[str, Content]:
+    # In float32: files that give the same numbers with more or fewer digits are then the same.
+    features = _finite(np.array(rows, np.float64)).astype(np.float32)
+    return {"train.x": _plain(features), "train.y": _plain(np.array(labels, np.int32))}
+
+
+def _finite(rows: np.ndarray) -> np.ndarray:
+    if not np.isfinite(rows).all():
+        raise ValueError("expected finite numbers, got others")
+    return rows
 
 
 def _npz(raw: bytes) -> dict[str, np.ndarray]:

@@ -24,7 +24,7 @@ def load(name: str, *, download: bool = True, progress: bool = True) -> Dataset:
 
     Returns:
         The data set. Images have one row each, with values 0..255 (grey) or 0 and 1 (binary) in uint8. Features
-        are float32 (float64 for waveform, yacht and boston). Labels are int32 and start at 0.
+        are float32 (float64 for waveform, yacht, boston and pines). Labels are int32 and start at 0.
 
     Raises:
         ValueError: if the name is unknown.
@@ -44,7 +44,7 @@ def load(name: str, *, download: bool = True, progress: bool = True) -> Dataset:
         source=_where(paths),
         train=_split(arrays, "train"),
         valid=_split(arrays, "valid") if "valid.x" in arrays else None,
-        test=_split(arrays, "test"),
+        test=_split(arrays, "test") if "test.x" in arrays else None,
         num_classes=spec.num_classes,
     )
 

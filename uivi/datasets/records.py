@@ -35,7 +35,7 @@ class Dataset:
         source: path of the file or directory that it was read from.
         train: training split.
         valid: validation split; None for a data set without one.
-        test: test split.
+        test: test split; None for a data set that is used whole.
         num_classes: number of classes; None for a data set without classes.
     """
 
@@ -44,7 +44,7 @@ class Dataset:
     source: str
     train: Split
     valid: Split | None
-    test: Split
+    test: Split | None
     num_classes: int | None
 
 

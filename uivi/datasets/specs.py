@@ -1,5 +1,6 @@
 """The table of data sets, with their checksums and public addresses."""
 
+import dataclasses
 from functools import partial
 
 from uivi.datasets import formats
@@ -223,8 +224,109 @@ BOSTON = Spec(
     num_classes=None,
 )
 
+
+def _labelled(path: str, read: Reader, shape: tuple[int, int], x: str, y: str, url: str) -> File:
+    """Returns a table with classes that is not split; `x` and `y` are checksums."""
+    return _public(path, read, {"train.x": Part(shape, x), "train.y": Part(shape[:1], y)}, _MB, url)
+
+
+_GOOD = partial(formats.classes, {"1": 1, "-1": 0, "g": 1, "b": 0}, -1, 0)
+
+IONOSPHERE = Spec(
+    name="ionosphere",
+    description="Radar echoes, good (1) or bad (UCI; Sigillito et al., 1989); not split",
+    files=(
+        _labelled(
+            "samplers/ionosphere.csv",
+            _GOOD,
+            (351, 34),
+            "b6d58a46557a4ec9caa67acc7fa797130d8d432b795b57e4b2d6f16dcf2e0786",
+            "4b92280aa6b31a996751ee5a835bb85f34c223635f9a12f352aa2d7d9daa5cbc",
+            f"{_UCI}/ionosphere/ionosphere.data",
+        ),
+    ),
+    num_classes=2,
+)
+
+# UCI has other units. LIBSVM's file has the ones that all publications use, from -1 to 1.
+_SONAR = _labelled(
+    "samplers/sonar.csv",
+    _GOOD,
+    (208, 60),
+    "2834ca9be5ac802f3775e11a00660268023d40cb0ad7f11e0c9651040438f99c",
+    "7e59f1254048c96e4017c35a418c3b801aa0c0efbc8ec69aab76e42350572d9d",
+    "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/sonar_scale",
+)
+
+SONAR = Spec(
+    name="sonar",
+    description="Sonar echoes of rocks (1) and mines (UCI; Gorman & Sejnowski, 1988), scaled; not split",
+    files=(
+        dataclasses.replace(
+            _SONAR,
+            sources=tuple(source._replace(read=formats.libsvm) for source in _SONAR.sources),
+            pack=formats.pack_classes,
+        ),
+    ),
+    num_classes=2,
+)
+
+GERMAN_CREDIT = Spec(
+    name="german-credit",
+    description="Loans in Germany, good (1) or bad (UCI Statlog; Hofmann, 1994), in numbers; not split",
+    files=(
+        _labelled(
+            "samplers/german.data-numeric",
+            partial(formats.classes, {"1": 1, "2": 0}, -1, 0),
+            (1_000, 24),
+            "de1af1cf246dd9a6e5468068574b67b9f08a73bb91967d98c733467674deb6d9",
+            "fa0bfab6a743bfed4147a8a7ca4d2027568a276b2756218f23bc7e5b5b05682d",
+            f"{_UCI}/statlog/german/german.data-numeric",
+        ),
+    ),
+    num_classes=2,
+)
+
+# UCI names the classes M and B. The file that samplers are measured with writes 0 and 1 for them.
+BREAST_CANCER = Spec(
+    name="breast-cancer",
+    description="Breast tumours in Wisconsin, malignant (1) or not (UCI; Wolberg et al., 1995); not split",
+    files=(
+        _labelled(
+            "samplers/breast_cancer.data",
+            partial(formats.classes, {"0": 1, "1": 0, "M": 1, "B": 0}, 1, 1),
+            (569, 30),
+            "ace340f3a4f8924791b9c5559e8492e9a896f29b3332f303863c6b46256ad45a",
+            "ddf09b96d709680cb88a632fb3c4ed2facd72505c3f4ff9d121f52c455b9a51d",
+            f"{_UCI}/breast-cancer-wisconsin/wdbc.data",
+        ),
+    ),
+    num_classes=2,
+)
+
+_SAMPLERS = "https://raw.githubusercontent.com/DenisBless/variational_sampling_methods"
+
+PINES = Spec(
+    name="pines",
+    description="Places of 126 pine saplings in Finland, in a unit square (Heng et al., 2020); not split",
+    files=(
+        _public(
+            "samplers/pines.csv",
+            formats.points,
+            {"train.x": Part((126, 2), "949a956ad2d6b86d586afd23b98acacdbaec7d67b6a925c82dd5c3681169e47e")},
+            _MB,
+            f"{_SAMPLERS}/b6db042bb424475e011a443545899196ff7c69fc/targets/data/pines.csv",
+            f"{_SAMPLERS}/main/targets/data/pines.csv",
+        ),
+    ),
+    num_classes=None,
+)
+
 # Descriptions are part of the fingerprint of a result: change one only if the data changes.
 DATASETS: dict[str, Spec] = {
     spec.name: spec
-    for spec in (MNIST, FASHION_MNIST, BINARIZED_MNIST, HAPT, HAPT_RECOMPUTED, WAVEFORM, YACHT, BOSTON)
+    for spec in (
+        *(MNIST, FASHION_MNIST, BINARIZED_MNIST, HAPT, HAPT_RECOMPUTED, WAVEFORM, YACHT, BOSTON),
+        *(IONOSPHERE, SONAR, GERMAN_CREDIT, BREAST_CANCER, PINES),
+    )
 }

@@ -7,11 +7,22 @@ from uivi.targets.base import (
     AbstractTarget,
     log_density_at,
 )
+from uivi.targets.brownian import BrownianMotion
+from uivi.targets.cox import CoxProcess
 from uivi.targets.density import Density
 from uivi.targets.diffusion import ConditionedDiffusion, bounded_drift, cubic_drift
+from uivi.targets.funnel import Funnel
 from uivi.targets.logistic import LogisticRegression
 from uivi.targets.minibatched import AbstractRowModel, Anchored, Minibatched
 from uivi.targets.minibatches import minibatch
+from uivi.targets.mixtures import (
+    AbstractMixture,
+    GaussianMixture,
+    StudentMixture,
+    eight_gaussians,
+    forty_gaussians,
+    ten_students,
+)
 from uivi.targets.model import AbstractModel, AbstractModelTarget, ModelTarget
 from uivi.targets.network import NetworkRegression
 from uivi.targets.observed import Observed
@@ -19,12 +30,14 @@ from uivi.targets.priors import AbstractKnownPrior, AbstractPrior, AbstractPrior
 from uivi.targets.regression import SoftmaxRegression
 from uivi.targets.rescaled import Rescaled
 from uivi.targets.rows import Rows
+from uivi.targets.seeds import Seeds
 from uivi.targets.toys import Banana, Multimodal, XShaped
 from uivi.targets.vae import BernoulliVAE
 
 __all__ = [
     "AbstractGlobalTarget",
     "AbstractKnownPrior",
+    "AbstractMixture",
     "AbstractModelTarget",
     "AbstractModel",
     "AbstractPrior",
@@ -36,8 +49,12 @@ __all__ = [
     "Anchored",
     "Banana",
     "BernoulliVAE",
+    "BrownianMotion",
     "ConditionedDiffusion",
+    "CoxProcess",
     "Density",
+    "Funnel",
+    "GaussianMixture",
     "LogisticRegression",
     "Minibatched",
     "Multimodal",
@@ -47,10 +64,15 @@ __all__ = [
     "Observed",
     "Rescaled",
     "Rows",
+    "Seeds",
     "SoftmaxRegression",
+    "StudentMixture",
     "XShaped",
     "bounded_drift",
     "cubic_drift",
+    "eight_gaussians",
+    "forty_gaussians",
     "log_density_at",
     "minibatch",
+    "ten_students",
 ]

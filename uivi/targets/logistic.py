@@ -13,26 +13,27 @@ from uivi.targets.rows import Rows
 
 
 class LogisticRegression(AbstractGlobalTarget):
-    """The posterior p(z) Π_n p(y_n|x_n, z) with p(y=1|x, z) = 1/(1 + exp(-x·z)) and z ~ N(0, s² I).
+    """The posterior p(z) Π_n p(y_n|x_n, z) with p(y=1|x, z) = 1/(1 + exp(-x·z)) and z ~ N(0, s² I) or flat.
 
     An intercept is a column of ones.
 
     Attributes:
         features: rows x, shape (N, D).
         labels: classes 0 and 1, shape (N,).
-        prior_scale: s.
+        prior_scale: s; None for a flat prior, of density 1 everywhere.
     """
 
     features: Rows
     labels: Rows
-    prior_scale: float = eqx.field(static=True, default=1.0)
+    prior_scale: float | None = eqx.field(static=True, default=1.0)
 
     def __check_init__(self):
-        _checks.positive_float("prior_scale", self.prior_scale)
+        if self.prior_scale is not None:
+            _checks.positive_float("prior_scale", self.prior_scale)
 
     @classmethod
     def create(
-        cls, features: np.ndarray, labels: np.ndarray, *, prior_scale: float = 1.0
+        cls, features: np.ndarray, labels: np.ndarray, *, prior_scale: float | None = 1.0
     ) -> "LogisticRegression":
         """Checks the data and keeps it."""
         features, labels = np.asarray(features), np.asarray(labels)
@@ -58,5 +59,10 @@ class LogisticRegression(AbstractGlobalTarget):
         del site
         signs = 2 * self.labels.stored().astype(z.dtype) - 1
         logits = self.features.stored().astype(z.dtype) @ z
-        prior = standard_normal_log_prob(z / self.prior_scale) - self.dim * jnp.log(self.prior_scale)
-        return jnp.sum(jax.nn.log_sigmoid(signs * logits)) + prior.astype(z.dtype)
+        return jnp.sum(jax.nn.log_sigmoid(signs * logits)) + self._log_prior(z)
+
+    def _log_prior(self, z: Latent) -> Scalar:
+        if self.prior_scale is None:
+            return jnp.zeros((), z.dtype)
+        log_prior = standard_normal_log_prob(z / self.prior_scale) - self.dim * jnp.log(self.prior_scale)
+        return log_prior.astype(z.dtype)

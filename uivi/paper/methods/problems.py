@@ -166,6 +166,7 @@ class NetworkProblem(AbstractProblem):
         """Loads the data, standardises it by its training rows, and searches for a start."""
         self.dataset, data = dataset, datasets.load(dataset)
         assert data.train.y is not None
+        assert data.test is not None
         assert data.test.y is not None
         x, y = data.train.x, data.train.y
         spread = np.where(x.std(0) > 0, x.std(0), 1.0)

@@ -62,6 +62,7 @@ class PriorTask(AbstractTask):
     def __init__(self, effort: Effort, *, dataset: str):
         """Loads the images and binarises grey ones at one half."""
         data = datasets.load(dataset)
+        assert data.test is not None
         binary = datasets.binarize if data.train.x.max() > 1 else np.asarray
         self.train, self.test = binary(data.train.x)[:NUM_TRAINED], binary(data.test.x)
         self.data, self.budget = data, BUDGETS[effort]

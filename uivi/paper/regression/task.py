@@ -132,8 +132,10 @@ class RegressionTask(AbstractTask):
         """
         self.data = datasets.load(dataset)
         train, test, classes = self.data.train, self.data.test, self.data.num_classes
-        if train.y is None or test.y is None or classes is None:
-            raise ValueError(f"expected a data set with labels, got {dataset!r}: it has none")
+        if train.y is None or test is None or test.y is None or classes is None:
+            raise ValueError(
+                f"expected a data set with labels and test rows, got {dataset!r}: it lacks one of these"
+            )
         self.features, self.labels, self.num_classes = train.x, train.y, classes
         self.budget = BUDGETS[effort]
         self.batch_size, self.divisor = batch_size, divisor

@@ -114,6 +114,7 @@ class VaeTask(AbstractTask):
     def __init__(self, effort: Effort, *, dataset: str):
         """Loads the images and binarises grey ones at one half."""
         data = datasets.load(dataset)
+        assert data.test is not None
         grey = data.train.x.max() > 1
         binary = datasets.binarize if grey else np.asarray
         self.train, self.test = binary(data.train.x), binary(data.test.x)
