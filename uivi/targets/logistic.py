@@ -1,5 +1,7 @@
 """Bayesian logistic regression with two classes."""
 
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -58,5 +60,5 @@ class LogisticRegression(AbstractGlobalTarget):
         del site
         signs = 2 * self.labels.stored().astype(z.dtype) - 1
         logits = self.features.stored().astype(z.dtype) @ z
-        prior = standard_normal_log_prob(z / self.prior_scale) - self.dim * jnp.log(self.prior_scale)
-        return jnp.sum(jax.nn.log_sigmoid(signs * logits)) + prior.astype(z.dtype)
+        prior = standard_normal_log_prob(z / self.prior_scale) - self.dim * math.log(self.prior_scale)
+        return jnp.sum(jax.nn.log_sigmoid(signs * logits)) + prior

@@ -19,7 +19,6 @@ from uivi.paper.results import Result, curve, distinct, experiment_name, grouped
 FLOOR = 1e-4
 """Smallest KL(q‖p) in the figure, below what its bounds resolve."""
 
-
 Color = tuple[float, float, float]
 
 
