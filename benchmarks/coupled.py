@@ -25,6 +25,7 @@ from benchmarks.models import MODELS
 from benchmarks.rows import kept, need_known, parser, read
 from uivi.evaluation import bracket, kl_quadrature
 from uivi.reverse import AbstractReverseSampler, Coupled
+from uivi.testing import flat
 
 TOYS = {
     "banana": uivi.targets.Banana(),
@@ -81,7 +82,7 @@ def variance(fit: uivi.Posterior, sampler: AbstractReverseSampler) -> float:
         def one(key):
             step = jnp.zeros((), int)
             made = estimator.estimate(key, (family, target), target.sites(key, step), step, state)
-            return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(made.grads[0])])
+            return flat(made.grads[0])
 
         return jax.lax.map(one, keys)
 
