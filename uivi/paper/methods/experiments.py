@@ -146,7 +146,7 @@ def _experiment(
         reference=about,
         task=functools.partial(MethodTask, problem=problem),
         recipes=recipes(problem, num_steps, default),
-        takes={name: Takes() for name in PRESETS},
+        takes=dict.fromkeys(PRESETS, Takes()),
         dataset=dataset,
     )
 

@@ -131,11 +131,9 @@ def _learned(key: Key, family: SemiImplicit, state: LearnedState, steps: Any) ->
     arrays, static = eqx.partition(state, eqx.is_array)
 
     def step(i, arrays):
-        keys = jax.random.split(jax.random.fold_in(key, i), LEARNING_DRAWS)
-        draws = jax.vmap(family.sample)(keys)
-        inputs = jax.vmap(lambda z: PROPOSAL.inputs(family, z, None))(draws.z)
-        state = PROPOSAL.adapt(eqx.combine(arrays, static), draws.eps, inputs)
-        return eqx.filter(state, eqx.is_array)
+        state = eqx.combine(arrays, static)
+        learned = PROPOSAL.learn(jax.random.fold_in(key, i), family, state, LEARNING_DRAWS)
+        return eqx.filter(learned, eqx.is_array)
 
     return eqx.combine(jax.lax.fori_loop(0, steps, step, arrays), static)
 

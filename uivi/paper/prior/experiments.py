@@ -40,7 +40,7 @@ def _experiment(name: str, title: str, dataset: str) -> Experiment:
         reference="priors, not in the paper",
         task=functools.partial(PriorTask, dataset=dataset),
         recipes=RECIPES,
-        takes={name: Takes() for name in RECIPES},
+        takes=dict.fromkeys(RECIPES, Takes()),
         dataset=dataset,
         program="vae-prior",
     )
