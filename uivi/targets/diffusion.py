@@ -79,7 +79,7 @@ class ConditionedDiffusion(AbstractGlobalTarget):
         _checks.positive_float("step", self.step)
         _checks.positive_float("noise", self.noise)
         if not self.observations:
-            raise ValueError("expected at least one observation, got none")
+            raise ValueError("expected at least one observation, got none: pass their values, in order")
 
     @property
     def dim(self) -> int:

@@ -91,7 +91,7 @@ def is_exact(family: SemiImplicit) -> bool:
 def regressed(key: Key, family: SemiImplicit, number: int) -> LearnedState:
     """Returns a proposal whose mean is the linear regression of ε on z, with the covariance of its residuals.
 
-    It is a good one where the reverse conditional is nearly Gaussian, and `Learned` goes on from it.
+    It is a good one where the reverse conditional is nearly Gaussian, and `Learned` continues from it.
     """
     pairs_key, state_key = jax.random.split(key)
     draws = sample_many(pairs_key, family, number)
