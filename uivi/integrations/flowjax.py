@@ -77,8 +77,8 @@ class Flow(AbstractExplicit):
         got = [jnp.shape(x.value if isinstance(x, NonTrainable) else x) for x in self.arrays]
         if got != expected:
             raise ValueError(
-                f"expected arrays of the shapes that `make` gives, {expected}, got {got}: use the function that "
-                "made them"
+                f"expected arrays of the shapes that `make` gives, {expected}, got {got}: use the function "
+                "that made them"
             )
         dim, advice = self.loc.value.shape[0], "it must have the size of z"
         for name in ("factor", "inverse"):
