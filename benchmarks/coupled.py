@@ -10,10 +10,8 @@ moments. "variance" is that of the gradient at the fit by i-SIR, summed over all
 of an update. Both are divided by i-SIR's.
 """
 
-import argparse
 import collections
-import json
-import pathlib
+import itertools
 from typing import Any
 
 import equinox as eqx
@@ -24,8 +22,10 @@ import numpy as np
 import uivi
 from benchmarks.modelling import errors
 from benchmarks.models import MODELS
+from benchmarks.rows import kept, need_known, parser, read
 from uivi.evaluation import bracket, kl_quadrature
-from uivi.reverse import AbstractReverseSampler, Coupled, Learned
+from uivi.reverse import AbstractReverseSampler, Coupled
+from uivi.testing import flat
 
 TOYS = {
     "banana": uivi.targets.Banana(),
@@ -34,11 +34,10 @@ TOYS = {
 }
 HARDEST = ("schools_centred", "gp_poisson")
 PROBLEMS = (*TOYS, *HARDEST)
-PROPOSAL = Learned(prior_share=0.1, inflation=1.2)
 SAMPLERS: dict[str, AbstractReverseSampler] = {
-    "i-SIR, 32": uivi.ISIR(32, 1, PROPOSAL, start_power=5.0),
-    "coupled, 32": Coupled(32, PROPOSAL),
-    "coupled, 16": Coupled(16, PROPOSAL),
+    "i-SIR, 32": uivi.presets.default_uivi(32).sampler,
+    "coupled, 32": Coupled(32),
+    "coupled, 16": Coupled(16),
 }
 """The first one sets the time of the others."""
 NUM_TIMED = 500
@@ -83,7 +82,7 @@ def variance(fit: uivi.Posterior, sampler: AbstractReverseSampler) -> float:
         def one(key):
             step = jnp.zeros((), int)
             made = estimator.estimate(key, (family, target), target.sites(key, step), step, state)
-            return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(made.grads[0])])
+            return flat(made.grads[0])
 
         return jax.lax.map(one, keys)
 
@@ -135,28 +134,16 @@ def table(found: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     """Measures, or shows earlier measurements."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("problems", nargs="*", metavar="PROBLEMS", help=f"of {', '.join(PROBLEMS)}")
-    parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
-    parser.add_argument("--updates", type=int, default=6_000, help="number of updates with i-SIR")
-    parser.add_argument("--out", type=pathlib.Path, help="file to append the rows to")
-    parser.add_argument("--table", type=pathlib.Path, help="show this file and measure nothing")
-    args = parser.parse_args()
-    if unknown := sorted(set(args.problems) - set(PROBLEMS)):
-        parser.error(f"unknown problems {', '.join(unknown)}: known: {', '.join(PROBLEMS)}")
+    options = parser(__doc__, "problems", PROBLEMS, seeds=3)
+    options.add_argument("--updates", type=int, default=6_000, help="number of updates with i-SIR")
+    args = options.parse_args()
+    need_known(options, "problems", args.names, PROBLEMS)
     if args.table:
-        print(table([json.loads(line) for line in args.table.read_text().splitlines()]))
+        print(table(read(args.table)))
         return
-    found = []
-    for problem in args.problems or PROBLEMS:
-        for seed in range(args.seeds):
-            for row in rows(problem, seed, args.updates):
-                found.append(row)
-                print(row, flush=True)
-                if args.out:
-                    with args.out.open("a") as file:
-                        file.write(json.dumps(row) + "\n")
-    print(table(found))
+    pairs = itertools.product(args.names or PROBLEMS, range(args.seeds))
+    measurements = (row for problem, seed in pairs for row in rows(problem, seed, args.updates))
+    print(table(kept(measurements, args.out)))
 
 
 if __name__ == "__main__":

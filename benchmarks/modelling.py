@@ -11,8 +11,6 @@ seconds as `uivi.fit` took, or `--seconds`.
 
 import argparse
 import collections
-import json
-import pathlib
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -23,6 +21,7 @@ import numpy as np
 import uivi
 from benchmarks.models import MODELS, Model
 from benchmarks.rivals import RIVALS, sliced
+from benchmarks.rows import kept, need_known, parser, read
 
 NUM_DRAWS = 20_000
 COLUMNS = {
@@ -133,28 +132,19 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     """Measures, or shows earlier measurements."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="MODELS", help=f"of {', '.join(MODELS)}; default: all")
-    parser.add_argument("--seeds", type=int, default=1, help="number of seeds")
-    parser.add_argument("--first", type=int, default=0, help="first seed")
-    parser.add_argument(
+    options = parser(__doc__, "models", MODELS, seeds=1)
+    options.add_argument("--first", type=int, default=0, help="first seed")
+    options.add_argument(
         "--rivals", default="", help=f"rivals separated by commas ({', '.join(RIVALS)}), or `all`"
     )
-    parser.add_argument("--seconds", type=float, help="seconds for each rival; `uivi.fit` does not run then")
-    parser.add_argument("--out", type=pathlib.Path, help="file to append the rows to")
-    parser.add_argument("--table", type=pathlib.Path, nargs="+", help="show these files and measure nothing")
-    args = parser.parse_args()
+    options.add_argument("--seconds", type=float, help="seconds for each rival; `uivi.fit` does not run then")
+    args = options.parse_args()
     for kind, names, known in (("models", args.names, MODELS), ("rivals", _rivals(args), RIVALS)):
-        if unknown := sorted(set(names) - set(known)):
-            parser.error(f"unknown {kind} {', '.join(unknown)}: known: {', '.join(known)}")
+        need_known(options, kind, names, known)
     if args.table:
-        print(table([json.loads(line) for path in args.table for line in path.read_text().splitlines()]))
+        print(table(read(args.table)))
         return
-    for row in rows_of(args):
-        print({k: round(v, 3) if isinstance(v, float) else v for k, v in row.items()}, flush=True)
-        if args.out:
-            with args.out.open("a") as file:
-                file.write(json.dumps(row) + "\n")
+    kept(rows_of(args), args.out)
 
 
 if __name__ == "__main__":

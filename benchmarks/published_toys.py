@@ -8,10 +8,8 @@ KL(q‖p) is by quadrature. KL(p‖q) is the mean over 20,000 exact draws of p, 
 `SETTINGS` has what each fit was given.
 """
 
-import argparse
 import collections
-import json
-import pathlib
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -21,6 +19,7 @@ import numpy as np
 import optax
 
 import uivi
+from benchmarks.rows import kept, need_known, parser, read
 from uivi.estimators import IWHVI, KSIVI, SIVISM, AbstractEstimator
 from uivi.evaluation import kl_quadrature
 from uivi.evaluation.metrics import sliced_wasserstein, sobol_mixing
@@ -135,26 +134,14 @@ def table(found: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     """Measures, or shows earlier measurements."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("methods", nargs="*", metavar="METHODS", help=f"of {', '.join(SETTINGS)}")
-    parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
-    parser.add_argument("--out", type=pathlib.Path, help="file to append the rows to")
-    parser.add_argument("--table", type=pathlib.Path, help="show this file and measure nothing")
-    args = parser.parse_args()
-    if unknown := sorted(set(args.methods) - set(SETTINGS)):
-        parser.error(f"unknown methods {', '.join(unknown)}: known: {', '.join(SETTINGS)}")
+    options = parser(__doc__, "methods", SETTINGS, seeds=3)
+    args = options.parse_args()
+    need_known(options, "methods", args.names, SETTINGS)
     if args.table:
-        print(table([json.loads(line) for line in args.table.read_text().splitlines()]))
+        print(table(read(args.table)))
         return
-    found = []
-    for seed in range(args.seeds):
-        for name in args.methods or SETTINGS:
-            found.append(row(name, seed))
-            print(found[-1], flush=True)
-            if args.out:
-                with args.out.open("a") as file:
-                    file.write(json.dumps(found[-1]) + "\n")
-    print(table(found))
+    pairs = itertools.product(range(args.seeds), args.names or SETTINGS)
+    print(table(kept((row(name, seed) for seed, name in pairs), args.out)))
 
 
 if __name__ == "__main__":

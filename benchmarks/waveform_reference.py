@@ -7,7 +7,6 @@ covariance. R-hat, effective sample sizes and the settings stand in the comments
 """
 
 import argparse
-import functools
 import pathlib
 
 import jax
@@ -35,7 +34,7 @@ def sampled(chains: int, draws: int) -> tuple[np.ndarray, dict[str, float]]:
     start = 0.1 * jax.random.normal(jax.random.key(1), (chains, target.dim))
     mcmc.run(jax.random.key(0), init_params=start)
     found = np.asarray(mcmc.get_samples(group_by_chain=True), np.float64)
-    ess = functools.partial(numpyro.diagnostics.effective_sample_size)
+    ess = numpyro.diagnostics.effective_sample_size
     rhat = numpyro.diagnostics.split_gelman_rubin(found)
     return found, {
         "R-hat": float(np.max(rhat)),

@@ -12,6 +12,7 @@ from uivi import gpu, presets
 from uivi.bench import PARTS, cases, flops, measure, quality, run, runner, sweeps, table
 from uivi.estimators import SIVI, UIVI
 from uivi.reverse import HMC, FixedStep
+from uivi.testing import Stuck
 from uivi.training.update import Method, initial_state, run_updates
 
 SMALL_UIVI = UIVI(2, HMC(num_burnin=1, num_draws=1, num_leapfrog=3, step_size=FixedStep(0.1)))
@@ -55,7 +56,7 @@ def test_a_row_of_the_table():
 
 
 def test_an_update_without_its_chain_keeps_the_start(getkey):
-    method = Method(UIVI(2, measure.Stay()), presets.paper_optimizer(1))
+    method = Method(UIVI(2, Stuck()), presets.paper_optimizer(1))
     state = initial_state(getkey(), method, presets.paper_family(getkey(), 2), cases.PROBLEMS["banana"]())
     _, info = run_updates(method, state, 2)
     assert float(info.mean.jump) == 0.0

@@ -122,7 +122,6 @@ def test_bounds_bracket_the_elbo(fit):
 
 
 def test_failures_are_counted(fit):
-
     check = judging.judge(jax.random.key(1), fit, Budget(draws=16, mixing=2, regressed=64, learning=0))
     lower = check.lower
     for change in (

@@ -9,16 +9,12 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
 
-from uivi._types import Draw, Key, ReverseDraws, ReverseInfo
 from uivi.bench.cases import Case, plain
 from uivi.bench.flops import count_products
 from uivi.estimators import UIVI
-from uivi.families import SemiImplicit
 from uivi.reverse import HMC
-from uivi.reverse.base import AbstractPerDrawSampler, uniform_weights
-from uivi.reverse.proposals import FittedProposal, from_mixing
+from uivi.testing import Stuck
 from uivi.trainable import trained
 from uivi.training.update import FitState, Method, lowered_updates, one_update, run_updates, stack_states
 
@@ -52,36 +48,6 @@ def product_rate(shape: tuple[int, int, int], precision: str | None) -> float:
 
     jax.block_until_ready(chain(x))
     return 2 * rows * inner * columns * turns / seconds(lambda: jax.block_until_ready(chain(x)))
-
-
-class Stay(AbstractPerDrawSampler):
-    """No chain: ε′ = ε. The gradient is wrong, but the update takes all its time except the chain's."""
-
-    def init(self, key: Key, family: SemiImplicit) -> tuple:
-        """Returns an empty state."""
-        del key, family
-        return ()
-
-    def kernel(self, key: Key, family: SemiImplicit, draw: Draw, context: Array | None, state: tuple):
-        """Returns the starting point with weight one."""
-        del key, family, context
-        unknown = jnp.full((), jnp.nan)
-        weights = uniform_weights(1, draw.eps.dtype)
-        return (
-            ReverseDraws(draw.eps[None], weights, draw.eps),
-            ReverseInfo(unknown, unknown, unknown, jnp.zeros(())),
-            state,
-        )
-
-    def adapt(self, state: tuple, draws: Draw, contexts: Array | None, memos: tuple) -> tuple:
-        """Returns the state unchanged."""
-        del draws, contexts, memos
-        return state
-
-    def fitted_proposal(self, state: tuple) -> FittedProposal:
-        """Returns q(ε)."""
-        del state
-        return from_mixing()
 
 
 class Timing(NamedTuple):
@@ -156,7 +122,8 @@ def _seconds_of_chain(case: Case, precision: str | None, whole: float) -> float 
     """Returns what an update saves if its chain stays at its start, or None for a method without a chain."""
     if not isinstance(case.estimator, UIVI):
         return None
-    still = dataclasses.replace(case, estimator=UIVI(case.estimator.num_draws, Stay()))
+    # The gradient is wrong, but the update takes all its time except the chain's.
+    still = dataclasses.replace(case, estimator=UIVI(case.estimator.num_draws, Stuck()))
     return max(whole - timing(*still.start(precision), case.updates).update, 0.0)
 
 

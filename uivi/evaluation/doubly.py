@@ -219,12 +219,8 @@ def tangent_and_jensen(log_weights: Float[Array, "K"]) -> tuple[Array, Array]:
 def _learn(key: Key, prior: SemiImplicit, proposal: AbstractProposal, num_updates: int, num_pairs: int):
     start_key, run_key = jax.random.split(key)
 
-    def learn(state: PyTree, key: Key):
-        pairs = jax.vmap(prior.sample)(jax.random.split(key, num_pairs))
-        inputs = jax.vmap(lambda z: proposal.inputs(prior, z, None))(pairs.z)
-        return proposal.adapt(state, pairs.eps, inputs), None
-
-    return jax.lax.scan(learn, proposal.init(start_key, prior), jax.random.split(run_key, num_updates))[0]
+    step = lambda state, key: (proposal.learn(key, prior, state, num_pairs), None)
+    return jax.lax.scan(step, proposal.init(start_key, prior), jax.random.split(run_key, num_updates))[0]
 
 
 def _averaged(side: Side, terms: Float[np.ndarray, "B S"]) -> BoundValue:

@@ -76,7 +76,10 @@ class Flow(AbstractExplicit):
         expected = [x.shape for x in jax.tree.leaves(shapes)]
         got = [jnp.shape(x.value if isinstance(x, NonTrainable) else x) for x in self.arrays]
         if got != expected:
-            raise ValueError(f"expected arrays of the shapes that `make` gives, {expected}, got {got}")
+            raise ValueError(
+                f"expected arrays of the shapes that `make` gives, {expected}, got {got}: use the function "
+                "that made them"
+            )
         dim, advice = self.loc.value.shape[0], "it must have the size of z"
         for name in ("factor", "inverse"):
             value = getattr(self, name).value

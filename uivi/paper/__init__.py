@@ -1,6 +1,7 @@
-"""The experiments of the paper (Titsias & Ruiz 2019), as data: `toy/`, `regression/` and `vae/`; and `prior/`.
+"""Experiments as data: those of the paper (Titsias & Ruiz 2019), and two of ours.
 
-`methods/` has the methods that have come since, side by side.
+The paper's are in `toy/`, `regression/` and `vae/`. `prior/` has priors of autoencoders, `methods/` the field's
+methods side by side.
 
 Each folder holds `experiments.py` (recipes, published values), `task.py` (what is fitted and how it is judged)
 and `section.py` (its part of the report). `runner.py` runs any of them, `report/` shows the results.

@@ -24,7 +24,7 @@ GROUPS = {
 }
 GROUPS["paper"] = (*GROUPS["toy"], *GROUPS["logreg"], "logreg-iterations", *GROUPS["vae"])
 
-WHOLE = {"paper": ("paper",), "methods": tuple(methods.BUDGETS)}
+WHOLE = {"paper": ("paper",), "methods": tuple(methods.PRESETS)}
 """Groups that are run with all methods unless others are asked for, with their presets."""
 
 DEVIATIONS = {"toy": toy.DEVIATIONS, "logreg": regression.DEVIATIONS, "vae": vae.DEVIATIONS}

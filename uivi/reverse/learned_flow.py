@@ -73,7 +73,7 @@ class LearnedFlow(AbstractLearned):
     """An amortised flow r(ε|z) of affine couplings, as AISIVI proposes: it can have several modes.
 
     It is fitted like `Learned`, and costs more. By default it is not mixed with q(ε), so weights have no bound.
-    ε needs two coordinates or more: couplings of one alone would be a Gaussian.
+    ε needs two coordinates or more: of one, all couplings together would be a Gaussian.
 
     Attributes:
         num_layers: number of couplings, which move the two halves of ε in turn.

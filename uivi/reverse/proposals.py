@@ -59,6 +59,12 @@ class AbstractProposal(eqx.Module):
     def adapt(self, state: PyTree, eps: Float[Array, "N E"], inputs: PyTree) -> PyTree:
         """Returns the next state, given the ε of an update and the inputs at the z that they made."""
 
+    def learn(self, key: Key, family: SemiImplicit, state: PyTree, num_pairs: int) -> PyTree:
+        """Returns the next state after fresh pairs (ε, z) of a family that is held and takes no context."""
+        pairs = jax.vmap(family.sample)(jax.random.split(key, num_pairs))
+        inputs = jax.vmap(lambda z: self.inputs(family, z, None))(pairs.z)
+        return self.adapt(state, pairs.eps, inputs)
+
 
 class FittedProposal(eqx.Module):
     """A proposal with its state."""

@@ -1,5 +1,6 @@
 """A diffusion bridge: a nonlinear process observed with noise, the field's benchmark in 100 dimensions."""
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -78,7 +79,7 @@ class ConditionedDiffusion(AbstractGlobalTarget):
         _checks.positive_float("step", self.step)
         _checks.positive_float("noise", self.noise)
         if not self.observations:
-            raise ValueError("expected at least one observation, got none")
+            raise ValueError("expected at least one observation, got none: pass their values, in order")
 
     @property
     def dim(self) -> int:
@@ -97,11 +98,11 @@ class ConditionedDiffusion(AbstractGlobalTarget):
         """Filters forwards and backwards on a grid, in double precision."""
         width = _GRID[1] - _GRID[0]
         moved = lambda start: start + self.step * np.asarray(self.drift(start), np.float64)
-        kernel = np.exp(_normal_on_grid(_GRID[None], moved(_GRID)[:, None], self.step**0.5)) * width
-        now = np.exp(_normal_on_grid(_GRID, moved(np.zeros(1)), self.step**0.5)) * width
+        kernel = np.exp(_normal(_GRID[None], moved(_GRID)[:, None], self.step**0.5)) * width
+        now = np.exp(_normal(_GRID, moved(np.zeros(1)), self.step**0.5)) * width
         seen = [np.ones_like(_GRID) for _ in range(self.dim)]
         for i, value in enumerate(self.observations):
-            seen[(i + 1) * self.every - 1] = np.exp(_normal_on_grid(value, _GRID, self.noise))
+            seen[(i + 1) * self.every - 1] = np.exp(_normal(value, _GRID, self.noise))
         forward, log_evidence = [], 0.0
         for i in range(self.dim):
             now = (now if i == 0 else now @ kernel) * seen[i]
@@ -119,9 +120,5 @@ class ConditionedDiffusion(AbstractGlobalTarget):
         return Marginals(log_evidence, mean, sd, _GRID, densities)
 
 
-def _normal(x: Array, mean: Array, sd: float) -> Array:
-    return -0.5 * ((x - mean) / sd) ** 2 - jnp.log(sd) - 0.5 * jnp.log(2 * jnp.pi)
-
-
-def _normal_on_grid(x: np.ndarray | float, mean: np.ndarray, sd: float) -> np.ndarray:
-    return -0.5 * ((x - mean) / sd) ** 2 - np.log(sd) - 0.5 * np.log(2 * np.pi)
+def _normal(x: State | float, mean: State, sd: float) -> State:
+    return -0.5 * ((x - mean) / sd) ** 2 - math.log(sd * math.sqrt(2 * math.pi))

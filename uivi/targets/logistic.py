@@ -1,5 +1,7 @@
 """Bayesian logistic regression with two classes."""
 
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -64,5 +66,4 @@ class LogisticRegression(AbstractGlobalTarget):
     def _log_prior(self, z: Latent) -> Scalar:
         if self.prior_scale is None:
             return jnp.zeros((), z.dtype)
-        log_prior = standard_normal_log_prob(z / self.prior_scale) - self.dim * jnp.log(self.prior_scale)
-        return log_prior.astype(z.dtype)
+        return standard_normal_log_prob(z / self.prior_scale) - self.dim * math.log(self.prior_scale)

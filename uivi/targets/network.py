@@ -1,5 +1,6 @@
 """A Bayesian neural network for regression, the field's benchmark on UCI's data sets."""
 
+import math
 from typing import NamedTuple
 
 import equinox as eqx
@@ -88,8 +89,8 @@ class NetworkRegression(AbstractGlobalTarget):
         del site
         mean, log_precision = self.predict(z, self.features.stored())
         residuals = self.values.stored().astype(z.dtype) - mean
-        half_log = 0.5 * (log_precision - jnp.log(2 * jnp.pi).astype(z.dtype))
+        half_log = 0.5 * (log_precision - math.log(2 * math.pi))
         likelihood = residuals.shape[0] * half_log - 0.5 * jnp.exp(log_precision) * jnp.sum(residuals**2)
         # Gamma(1, b) of γ, on the scale of log γ.
-        gamma = jnp.log(RATE) + SHAPE * log_precision - RATE * jnp.exp(log_precision)
-        return likelihood + standard_normal_log_prob(z[:-1]) + gamma.astype(z.dtype)
+        gamma = math.log(RATE) + SHAPE * log_precision - RATE * jnp.exp(log_precision)
+        return likelihood + standard_normal_log_prob(z[:-1]) + gamma

@@ -35,10 +35,9 @@ def require_same_structure(what: str, expected: PyTree, found: PyTree) -> None:
     places = [place for place in (*before, *after) if before.get(place) != after.get(place)]
     if places:
         place = places[0]
-        require(
-            not places,
+        raise AssertionError(
             f"expected {before.get(place, 'nothing')} at {place or 'its root'} of {what}, got "
-            f"{after.get(place, 'nothing')}",
+            f"{after.get(place, 'nothing')}"
         )
 
 

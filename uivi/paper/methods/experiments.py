@@ -31,7 +31,7 @@ from uivi.paper.methods.problems import AbstractProblem
 from uivi.paper.methods.task import MethodTask
 from uivi.presets import methods as preset
 from uivi.presets.density import family_on
-from uivi.reverse import HMC, ISIR, Amortised, AuthorsRule, Coupled, Learned
+from uivi.reverse import HMC, Amortised, AuthorsRule, Coupled
 from uivi.targets import Banana, ConditionedDiffusion, Multimodal, XShaped, cubic_drift
 from uivi.training.optimisers import adam_cosine
 
@@ -40,7 +40,8 @@ S, K = 64, 32
 RATE = 2e-3
 """Learning rate at the start."""
 QUICK_STEPS = 100
-BUDGETS: dict[str, AbstractBudget] = {"updates": Updates(), "seconds": SecondsOf("uivi")}
+PRESETS: dict[str, AbstractBudget] = {"updates": Updates(), "seconds": SecondsOf("uivi")}
+"""What is equal for all methods, by preset."""
 
 
 def common_family(key: Key, dim: int) -> SemiImplicit:
@@ -77,10 +78,9 @@ def common_optimizer(num_steps: int) -> optax.GradientTransformation:
     return adam_cosine(num_steps, RATE)
 
 
-PROPOSAL = Learned(prior_share=0.1, inflation=1.2)
 ESTIMATORS: dict[str, AbstractEstimator] = {
-    "uivi": UIVI(S, ISIR(K, 1, PROPOSAL, start_power=5.0)),
-    "coupled": UIVI(S, Coupled(K, PROPOSAL)),
+    "uivi": presets.default_uivi(K),
+    "coupled": UIVI(S, Coupled(K)),
     "uivi-paper": UIVI(S, HMC(5, 5, 5, AuthorsRule(initial=0.2))),
     "sivi": SIVI(S, K),
     "iwhvi": IWHVI(S, K, Amortised()),
@@ -127,7 +127,7 @@ def recipes(
         )
         return found
 
-    return {name: of(budget) for name, budget in BUDGETS.items()}
+    return {name: of(budget) for name, budget in PRESETS.items()}
 
 
 def _experiment(
@@ -146,7 +146,7 @@ def _experiment(
         reference=about,
         task=functools.partial(MethodTask, problem=problem),
         recipes=recipes(problem, num_steps, default),
-        takes={preset: Takes() for preset in BUDGETS},
+        takes=dict.fromkeys(PRESETS, Takes()),
         dataset=dataset,
     )
 

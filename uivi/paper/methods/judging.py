@@ -91,7 +91,7 @@ def is_exact(family: SemiImplicit) -> bool:
 def regressed(key: Key, family: SemiImplicit, number: int) -> LearnedState:
     """Returns a proposal whose mean is the linear regression of ε on z, with the covariance of its residuals.
 
-    It is a good one where the reverse conditional is nearly Gaussian, and `Learned` goes on from it.
+    It is a good one where the reverse conditional is nearly Gaussian, and `Learned` continues from it.
     """
     pairs_key, state_key = jax.random.split(key)
     draws = sample_many(pairs_key, family, number)
@@ -131,11 +131,9 @@ def _learned(key: Key, family: SemiImplicit, state: LearnedState, steps: Any) ->
     arrays, static = eqx.partition(state, eqx.is_array)
 
     def step(i, arrays):
-        keys = jax.random.split(jax.random.fold_in(key, i), LEARNING_DRAWS)
-        draws = jax.vmap(family.sample)(keys)
-        inputs = jax.vmap(lambda z: PROPOSAL.inputs(family, z, None))(draws.z)
-        state = PROPOSAL.adapt(eqx.combine(arrays, static), draws.eps, inputs)
-        return eqx.filter(state, eqx.is_array)
+        state = eqx.combine(arrays, static)
+        learned = PROPOSAL.learn(jax.random.fold_in(key, i), family, state, LEARNING_DRAWS)
+        return eqx.filter(learned, eqx.is_array)
 
     return eqx.combine(jax.lax.fori_loop(0, steps, step, arrays), static)
 

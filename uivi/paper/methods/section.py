@@ -9,16 +9,16 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from uivi.evaluation.check import Verdict
-from uivi.paper.methods.experiments import SIZES
+from uivi.paper.methods.experiments import RATE, SIZES
 from uivi.paper.methods.published import PUBLISHED
 from uivi.paper.report import markup, plots
 from uivi.paper.report.columns import COST, Column, bound, bound_column, number, run_columns, value_column
 from uivi.paper.report.section import Section
 from uivi.paper.results import Result, curve, distinct, experiment_name, grouped, look_up_number, median, values
+from uivi.presets import DEFAULT_RATE
 
 FLOOR = 1e-4
 """Smallest KL(q‖p) in the figure, below what its bounds resolve."""
-
 
 Color = tuple[float, float, float]
 
@@ -51,8 +51,8 @@ SCORES = {
 NOTE = (
     "Every semi-implicit method but “pvi” and “default” fits the same family (a network with two layers of 50 "
     "units for the location, one trained scale for each coordinate) from the same start, with Adam at a rate "
-    "that falls from 0.002 to 0. “pvi” has particles instead of ε, “default” is the family, "
-    "start and estimator of `uivi.fit`, with a rate from 0.004, and a fixed number of updates. S is the number "
+    f"that falls from {RATE} to 0. “pvi” has particles instead of ε, “default” is the family, start and "
+    f"estimator of `uivi.fit`, with a rate from {DEFAULT_RATE}, and a fixed number of updates. S is the number "
     "of draws of z in an update, K or L that of ε for each. Nothing was tuned on these results, and the papers "
     "have other sizes. The preset “updates” gives every method as many updates, “seconds” as many as fit into "
     "the seconds that “uivi” takes for its own, both timed on this machine; compilation does not count."

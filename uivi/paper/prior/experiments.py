@@ -31,31 +31,24 @@ RECIPES = {
 }
 """By where the gradient of log p(z) comes from: its density, a bound by draws of ζ, or its score."""
 
-REFERENCE = "priors, not in the paper"
+
+def _experiment(name: str, title: str, dataset: str) -> Experiment:
+    return Experiment(
+        name=f"vae-prior-{name}",
+        kind="vae-prior",
+        title=title,
+        reference="priors, not in the paper",
+        task=functools.partial(PriorTask, dataset=dataset),
+        recipes=RECIPES,
+        takes=dict.fromkeys(RECIPES, Takes()),
+        dataset=dataset,
+        program="vae-prior",
+    )
+
 
 PRIORS = (
-    Experiment(
-        name="vae-prior-mnist",
-        kind="vae-prior",
-        title="Binarized MNIST",
-        reference=REFERENCE,
-        task=functools.partial(PriorTask, dataset="binarized-mnist"),
-        recipes=RECIPES,
-        takes={preset: Takes() for preset in RECIPES},
-        dataset="binarized-mnist",
-        program="vae-prior",
-    ),
-    Experiment(
-        name="vae-prior-fashion",
-        kind="vae-prior",
-        title="Fashion-MNIST, binarized at 0.5",
-        reference=REFERENCE,
-        task=functools.partial(PriorTask, dataset="fashion-mnist"),
-        recipes=RECIPES,
-        takes={preset: Takes() for preset in RECIPES},
-        dataset="fashion-mnist",
-        program="vae-prior",
-    ),
+    _experiment("mnist", "Binarized MNIST", "binarized-mnist"),
+    _experiment("fashion", "Fashion-MNIST, binarized at 0.5", "fashion-mnist"),
 )
 
 DEVIATIONS = (

@@ -8,7 +8,8 @@ from uivi.paper.report.section import Section
 from uivi.paper.results import Result, median, values
 from uivi.presets.vae_prior import MOST_STEPS
 
-REFERENCE = "normal"
+PLAIN = "normal"
+"""The method whose prior is N(0, I)."""
 
 
 def _spread(result: Result) -> str:
@@ -44,7 +45,7 @@ BOUND_NOTE = (
 
 def gain(results: list[Result]) -> Column:
     """Returns a column with log p(x) minus that of N(0, I) on the same data set."""
-    levels = {r["title"]: median(r, "log_p", "mean") for r in results if r["config"]["method"] == REFERENCE}
+    levels = {r["title"]: median(r, "log_p", "mean") for r in results if r["config"]["method"] == PLAIN}
 
     def cell(result: Result) -> str:
         ours, theirs = median(result, "log_p", "mean"), levels.get(result["title"])

@@ -82,16 +82,12 @@ class PriorTask(AbstractTask):
     def evaluate(self, key: Key, fit: Posterior, recipe: Recipe) -> dict[str, Any]:
         """Returns log p(x) from below and the ELBO from both sides on test images."""
         del recipe
-        model = fit.target.target if isinstance(fit.target, Bounded) else fit.target
-        assert isinstance(model, BernoulliVAE)
         images = jnp.asarray(self.test[: self.budget.test_images], jnp.float32)
-        return summary(judge(key, fit.family, with_density(model), images, self.budget))
+        return summary(judge(key, fit.family, with_density(_model(fit)), images, self.budget))
 
     def exhibit(self, key: Key, fit: Posterior) -> dict[str, Any]:
         """Returns ten images from the model: the means of p(x|z) at draws of z from the prior."""
-        model = fit.target.target if isinstance(fit.target, Bounded) else fit.target
-        assert isinstance(model, BernoulliVAE)
-        return {"generated": encoded(_generated(key, model))}
+        return {"generated": encoded(_generated(key, _model(fit)))}
 
     def describe(self) -> dict[str, Any]:
         """Returns the data set and the evaluation budget."""
@@ -135,6 +131,12 @@ def summary(made: DoublyEvaluated) -> dict[str, Any]:
         "width": upper.mean - lower.mean,
         "unsure": made.unsure,
     }
+
+
+def _model(fit: Posterior) -> BernoulliVAE:
+    model = fit.target.target if isinstance(fit.target, Bounded) else fit.target
+    assert isinstance(model, BernoulliVAE)
+    return model
 
 
 def _rows(prior: AbstractPrior) -> VampPrior | RowConditional | None:
