@@ -90,28 +90,32 @@ def variance(fit: uivi.Posterior, sampler: AbstractReverseSampler) -> float:
     return float(np.sum(np.var(gradients(keys, fit.family, target, fit.est_state), 0, dtype=np.float64)))
 
 
+def pace(fit: uivi.Posterior) -> float:
+    """Returns the seconds of an update, the median over the records of a fit. Compilation is not among them."""
+    seconds, steps = np.asarray(fit.history["seconds"]), np.asarray(fit.history["step"])
+    return float(np.median(np.diff(seconds) / np.diff(steps)))
+
+
 def rows(problem: str, seed: int, num_steps: int):
     """Yields the row of each sampler."""
-    budget, first, unit = None, None, float("nan")
+    first, unit, own_pace = None, float("nan"), float("nan")
     for name, sampler in SAMPLERS.items():
-        if budget is None:
+        if first is None:
             number = num_steps
         else:
-            timed = fit(problem, sampler, seed, NUM_TIMED).phases["updates"] / NUM_TIMED
-            number = round(budget / timed)
+            number = round(num_steps * own_pace / pace(fit(problem, sampler, seed, NUM_TIMED)))
         posterior = fit(problem, sampler, seed, number)
-        seconds = posterior.phases["updates"]
+        seconds = pace(posterior)
         if first is None:
-            budget, first, unit = seconds, posterior, variance(posterior, sampler)
+            first, unit, own_pace = posterior, variance(posterior, sampler), seconds
         steps = posterior.history["steps"][-1] if "steps" in posterior.history else None
         yield {
             "problem": problem,
             "method": name,
             "seed": seed,
             "updates": number,
-            "seconds": seconds,
-            "ms": 1e3 * seconds / number,
-            "cost": (seconds / number) / (budget / num_steps),
+            "ms": 1e3 * seconds,
+            "cost": seconds / own_pace,
             "variance": variance(first, sampler) / unit,
             "steps": steps,
             **measured(problem, posterior, seed),
