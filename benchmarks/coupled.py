@@ -87,7 +87,8 @@ def variance(fit: uivi.Posterior, sampler: AbstractReverseSampler) -> float:
         return jax.lax.map(one, keys)
 
     keys = jax.random.split(jax.random.key(7), NUM_GRADIENTS)
-    return float(np.sum(np.var(gradients(keys, fit.family, target, fit.est_state), 0, dtype=np.float64)))
+    found = np.asarray(gradients(keys, fit.family, target, fit.est_state), np.float64)
+    return float(np.sum(np.var(found, 0)))
 
 
 def pace(fit: uivi.Posterior) -> float:
