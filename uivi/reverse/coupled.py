@@ -20,7 +20,7 @@ from uivi.reverse.proposals import (
     Learned,
 )
 
-NUM_BLOCKS = 8
+NUM_BLOCKS = 16
 """Number of parts into which the draws of an update are divided. Chains that have not met go on one part at a
 time, so that a few late ones cost little."""
 FLOOR = -1e30
