@@ -30,14 +30,14 @@ jax.config.update("jax_cpu_enable_async_dispatch", False)
 # The suite compiles much and runs little: this takes a third off its time.
 jax.config.update("jax_disable_most_optimizations", True)
 
-_LONG_FIT: list[str] = []
+_keeps_level: set[bool] = set()
 _compile_options = compiler.get_compile_options
 
 
 def _not_optimised(*args, env_options_overrides=None, **kwargs):
     """Let uivi's own level of optimisation not undo the setting: fits compile in two thirds of the time."""
     options = dict(env_options_overrides or {})
-    if jax.config.read("jax_disable_most_optimizations") and not _LONG_FIT:
+    if jax.config.read("jax_disable_most_optimizations") and not _keeps_level:
         options.pop("xla_backend_optimization_level", None)
     return _compile_options(*args, env_options_overrides=options or None, **kwargs)
 
@@ -88,11 +88,12 @@ def _short_second_looks(request, monkeypatch):
 
 
 @pytest.fixture
-def long_fit(request):
-    """Fits compiled at uivi's own level of optimisation, for a test with many updates."""
-    _LONG_FIT.append(request.node.nodeid)
+def own_level():
+    """Compiles at uivi's own level of optimisation: for many updates, and for the bits of another process."""
+    jax.clear_caches()
+    _keeps_level.add(True)
     yield
-    _LONG_FIT.pop()
+    _keeps_level.clear()
 
 
 @pytest.fixture
