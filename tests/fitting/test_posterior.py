@@ -83,7 +83,7 @@ print(posterior.check())
 """
 
 
-def test_a_file_samples_again_in_a_fresh_process(implicit, tmp_path):
+def test_a_file_samples_again_in_a_fresh_process(implicit, own_level, tmp_path):
     path = tmp_path / "fit.uivi"
     implicit.save(path)
     assert [p.name for p in tmp_path.iterdir()] == ["fit.uivi"]

@@ -76,7 +76,7 @@ def test_likelihood_and_predictions(target, getkey):
     assert target.model.predict(getkey(), draws, X[:5])["y"].shape == (2, 5)
 
 
-def test_fit_finds_a_known_posterior(getkey):
+def test_fit_finds_a_known_posterior(getkey, own_level):
     """Recognised without arguments; by name in the result."""
     posterior = uivi.fit(gaussian, key=getkey(), num_steps=800, check=False, progress=False)
     draws = posterior.sample(getkey(), 20_000)["z"]

@@ -247,7 +247,7 @@ def test_arguments_that_do_not_belong_to_a_model_are_refused():
         uivi.fit(pm.Model, random_seed=0)
 
 
-@pytest.mark.parametrize("x64", ["0", "1"])
+@pytest.mark.parametrize("x64", ["0", pytest.param("1", marks=pytest.mark.slow)])
 def test_the_process_is_left_as_it_was(x64):
     """PyMC's JAX functions switch on x64 and ask for a hundred devices when they are imported."""
     environment = os.environ | {"JAX_ENABLE_X64": x64, "XLA_FLAGS": "--xla_cpu_enable_fast_math=false"}

@@ -25,16 +25,22 @@ def tiny(name, preset, method, out, **changes):
     return Run.create(EXPERIMENTS[name], preset=preset, method=method, out=out, **settings)
 
 
-@pytest.fixture(scope="module")
-def out(tmp_path_factory):
-    """Every recipe on the banana, with three updates and two seeds."""
-    out = tmp_path_factory.mktemp("results")
+@pytest.fixture(autouse=True, scope="module")
+def _brief():
+    """Few draws judge a fit, and few mixing draws."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(verdict, "NUM_DRAWS", 100)
-        patch.setattr(metrics, "kl_quadrature", functools.partial(metrics.kl_quadrature, log2_mixing=8))
+        patch.setattr(metrics, "kl_quadrature", functools.partial(metrics.kl_quadrature, log2_mixing=6))
         patch.setattr(bounds, "paper_elbo", functools.partial(bounds.paper_elbo, num_mixing=100))
-        for preset, method in RECIPES:
-            paper.run(tiny("banana", preset, method, out), progress=False)
+        yield
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory, _brief):
+    """Every recipe on the banana, with three updates and two seeds."""
+    out = tmp_path_factory.mktemp("results")
+    for preset, method in RECIPES:
+        paper.run(tiny("banana", preset, method, out), progress=False)
     return out
 
 

@@ -66,7 +66,7 @@ def processes():
 
 
 @pytest.mark.parametrize(
-    ("num_kills", "num_steps"), [(3, 20_000), pytest.param(50, 200_000, marks=pytest.mark.slow)]
+    ("num_kills", "num_steps"), [(2, 20_000), pytest.param(50, 200_000, marks=pytest.mark.slow)]
 )
 def test_killed_and_resumed_fits_end_in_the_same_bits(num_kills, num_steps, tmp_path, processes):
     rng = np.random.default_rng(2019)
