@@ -99,6 +99,7 @@ def pace(fit: uivi.Posterior) -> float:
 
 def rows(problem: str, seed: int, num_steps: int):
     """Yields the row of each sampler."""
+    jax.clear_caches()  # programs of earlier problems would use up the memory maps of the process
     first, unit, own_pace = None, float("nan"), float("nan")
     for name, sampler in SAMPLERS.items():
         if first is None:
