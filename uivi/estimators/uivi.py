@@ -22,8 +22,8 @@ class UIVI(AbstractEstimator):
     """The gradient g = (∇_z log p(x, z) - ∇_z log q(z)) ∇_θ h_θ(u; ε) (Titsias & Ruiz 2019, eqs. 5 to 9).
 
     The score of q comes from reverse draws ε′ ~ q(ε|z). The estimate is unbiased if their weighted mean is so
-    given z and ε, as with `Exact` draws or `Coupled` chains. A kernel that stays at its start gives the gradient
-    of the entropy H(z|ε) instead of H(z).
+    given z and ε, as with `Exact` draws or `Coupled` chains. A kernel that stays at its start gives the
+    gradient of the entropy H(z|ε) instead of H(z).
 
     Args:
         num_draws: number of draws of z per site, S.
