@@ -9,7 +9,7 @@ from tests.reverse.table import LEARNED
 from uivi._types import ReverseDraws
 from uivi.estimators.marginal_score import score, scores
 from uivi.families import MLP, Exponential, SemiImplicit, StandardNormal
-from uivi.reverse import HMC, ISIR, Exact, FixedStep, FromMixing, Importance
+from uivi.reverse import HMC, ISIR, Coupled, Exact, FixedStep, FromMixing, Importance
 from uivi.testing import (
     Blind,
     Negated,
@@ -25,6 +25,7 @@ NUM_PAIRS = 5_000
 SAMPLERS = {
     "exact": (Exact(3), 0, 0.0),
     "isir-mixing": (ISIR(20, 1, FromMixing()), 0, 0.0),
+    "coupled": (Coupled(60, FromMixing()), 0, 0.0),
     "isir-learned": (ISIR(10, 1, LEARNED), 200, 0.0),
     "hmc": (HMC(3, 3, 3, FixedStep(0.4)), 0, 0.0),
     "importance": (Importance(300, FromMixing()), 0, 0.05),

@@ -23,6 +23,7 @@ FOUND = {
     "not recovered": (changed("mixing", recovered=0.5), "uivi.ISIR with more proposals"),
     "unknown mixing": (changed("mixing", recovered=math.nan), "the reverse sampler stays near its start"),
     "late": (changed("mixing", steps=7.0), "coupled chains take 7.0 steps to meet"),
+    "missed": (changed("mixing", steps=2.1, moved=0.3), "30 % of the weight leaves their start"),
     "wide": (changed("lower", mean=-1.7), r"the ELBO is only known to 0.50 nats"),
     "too wide": (changed("lower", mean=-3.2), r"the ELBO is only known to 2.00 nats"),
     "skipped": (dataclasses.replace(GOOD, skipped=50.0), "50 of 0 updates had a gradient that was not finite"),
@@ -61,7 +62,7 @@ FOUND = {
 
 
 MILD = {"late", "unsure", "heavy square", "dependent", "wide", "skipped", "far", "rough", "coarse"}
-MILD |= {"perhaps a heavy square"}
+MILD |= {"perhaps a heavy square", "missed"}
 
 
 def test_a_good_fit_gets_no_advice():

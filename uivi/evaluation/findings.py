@@ -16,6 +16,8 @@ GOOD_RECOVERED, FAIR_RECOVERED = 0.8, 0.5
 """Share of the gradient of I(z;ε) that a good reverse sampler recovers, and the least that is usable."""
 MOST_STEPS = 4.0
 """Largest mean number of steps until coupled chains meet. It is little more than 2 where proposals are good."""
+LEAST_MOVED = 0.5
+"""Least share of weight that leaves the start of coupled chains. Below it most proposals miss."""
 GOOD_DEPENDENCE = 0.3
 """Largest dependence of a good reverse sampler on its start."""
 SMALL_NATS, LARGE_NATS = 0.1, 1.0
@@ -144,11 +146,12 @@ def _mixing(check: Check) -> Iterator[Finding]:
             "use uivi.ISIR with more proposals or rounds, or compose it with uivi.HMC",
         )
     # Other samplers have no such number, and NaN is right for them.
-    if mixing.steps > MOST_STEPS:
+    if mixing.steps > MOST_STEPS or (mixing.steps > 0 and mixing.moved < LEAST_MOVED):
         yield Finding(
             Verdict.CARE,
-            f"coupled chains take {mixing.steps:.1f} steps to meet, so the gradient is noisy: proposals are "
-            "too narrow or too few; raise num_proposals, or inflation and prior_share of uivi.reverse.Learned",
+            f"coupled chains take {mixing.steps:.1f} steps to meet, and {100 * mixing.moved:.0f} % of the weight "
+            "leaves their start, so the gradient is noisy: proposals are too narrow or too few; raise "
+            "num_proposals, or inflation and prior_share of uivi.reverse.Learned",
         )
 
 

@@ -46,7 +46,8 @@ class Coupled(AbstractReverseSampler):
     steps, one of them stands for all.
 
     Proposals should be wider than q(ε|z). With narrow ones weights are large, chains take long to meet, and the
-    variance explodes. The mean number of steps is in the history and has a part in the verdict.
+    variance explodes. Two numbers show it, in the history and in the verdict: the mean number of steps, of K
+    evaluations of q(z|ε) each, and the share of weight that leaves the start in the first.
 
     Attributes:
         num_proposals: number of fresh proposals in a step, K.
@@ -115,7 +116,8 @@ class Coupled(AbstractReverseSampler):
         )
         unknown = jnp.full_like(weights[:, 0], jnp.nan)
         bad = chains.nonfinite + (~chains.have_met).astype(chains.nonfinite.dtype)
-        info = ReverseInfo(unknown, unknown, chains.steps.astype(unknown.dtype), bad.astype(unknown.dtype))
+        moved = 1 - jax.nn.softmax(points.raw[:, : self.num_proposals + 1])[:, 0]
+        info = ReverseInfo(unknown, moved, chains.steps.astype(unknown.dtype), bad.astype(unknown.dtype))
         memos = jax.vmap(lambda z, context: self.proposal.inputs(family, z, context))(draws.z, contexts)
         return reverse, info, memos
 
