@@ -149,8 +149,8 @@ def _mixing(check: Check) -> Iterator[Finding]:
     if mixing.steps > MOST_STEPS or (mixing.steps > 0 and mixing.moved < LEAST_MOVED):
         yield Finding(
             Verdict.CARE,
-            f"coupled chains take {mixing.steps:.1f} steps to meet, and {100 * mixing.moved:.0f} % of the weight "
-            "leaves their start, so the gradient is noisy: proposals are too narrow or too few; raise "
+            f"coupled chains take {mixing.steps:.1f} steps to meet, and {100 * mixing.moved:.0f} % of the "
+            "weight leaves their start, so the gradient is noisy: proposals are too narrow or too few; raise "
             "num_proposals, or inflation and prior_share of uivi.reverse.Learned",
         )
 
