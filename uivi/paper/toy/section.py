@@ -14,7 +14,7 @@ from uivi.paper.report.section import Section
 from uivi.paper.results import Result, experiment_name, grouped, label, median, values
 from uivi.paper.toy.experiments import DEVIATIONS
 
-VIEW: dict[str, View] = {"banana": ((-3.5, 3.5), (-10, 3)), "multimodal": ((-5.5, 5.5), (-4, 4))}
+VIEW: dict[str, View] = {"banana": ((-3.5, 3.5), (-10.0, 3.0)), "multimodal": ((-5.5, 5.5), (-4.0, 4.0))}
 DEFAULT_VIEW: View = ((-5.0, 5.0), (-5.0, 5.0))
 
 NOTE = (
