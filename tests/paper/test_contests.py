@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import pathlib
 import re
 import sys
 
@@ -80,6 +81,17 @@ def test_impossible_values_are_named():
     assert wrong == {("ionosphere", -27.5), ("pines", 1118.0)}
     assert "another paper: ELBO 1,118.000 (impossible: above log Z = 501.780)" in published.in_words("pines")
     assert "SIVI: 58.1" in " ".join(published.in_words("diffusion"))
+
+
+def test_the_docs_have_the_same_goals_and_values():
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "samplers.md").read_text()
+    rows = [line for line in page.partition("| goal for KL |")[2].splitlines() if line.startswith("| `")]
+    for name, goal in published.GOALS.items():
+        (row,) = (row for row in rows if f"`{name}`" in row)
+        found = [float(number) for number in re.findall(r"-?\d+\.\d+", row)]
+        values = [elbo for _, elbo in published.PUBLISHED.get(name, ())]
+        assert found == [goal, *(elbo for elbo in values if not published.is_impossible(name, elbo))]
+    assert all(f"| `{name}` |" in page for name in experiments.CONTENDERS)
 
 
 def test_mode_scores():

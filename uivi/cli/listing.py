@@ -52,5 +52,5 @@ def _times(takes: Takes) -> tuple[str, str]:
 
 
 def _table(*headers: str | Column) -> Table:
-    # The narrow gaps leave room for the longest name of a method on 80 columns.
-    return Table(*headers, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    # Narrow gaps and no edges leave room for the longest name of a method on 80 columns.
+    return Table(*headers, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
