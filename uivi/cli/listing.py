@@ -30,7 +30,7 @@ def listing() -> Group:
     groups = _table("group", "experiments")
     for name, names in GROUPS.items():
         groups.add_row(name, ", ".join(names))
-    return Group(experiments, groups, Text(NOTE))
+    return Group(experiments, "", groups, "", Text(NOTE))
 
 
 def _add(table: Table, experiment: Experiment | Contest) -> None:
