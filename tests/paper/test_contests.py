@@ -275,5 +275,5 @@ def test_the_page_has_goals_modes_advice_and_published_values(write):
         "0.0777",
     ):
         assert text in page, text
-    assert "nuts: largest R-hat 1.234, 1 seed, 30.0 s per fit" in report.one_line(chains())
+    assert "nuts: R-hat 1.234, 1 seed, 30.0 s per fit" in report.one_line(chains())
     assert "KL ≤ 0.069" in printed(report.table([samplers()]))

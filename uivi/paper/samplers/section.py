@@ -105,6 +105,12 @@ def _verdicts(result: Result) -> str:
     return ", ".join(f"{count} {verdict}" for verdict, count in counts) or "–"
 
 
+def _outcome(result: Result) -> str:
+    """Returns the bound of a fit, or the R-hat of chains, which have no bound."""
+    r_hat = median(result, "chains", "r_hat")
+    return quality(result) if r_hat is None else f"R-hat {number(r_hat, 3)}"
+
+
 def _modes(result: Result) -> str:
     """Returns how many modes the median and the worst seed have found."""
     whole, found = median(result, "scores", "modes"), values(result, "scores", "modes_found")
@@ -147,7 +153,7 @@ SECONDS = (
 )
 COLUMNS = (
     *run_columns("target"),
-    Column(header="KL or ELBO", cell=quality, on_terminal=True),
+    Column(header="KL, ELBO or largest R-hat", cell=_outcome, on_terminal=True),
     GOAL,
     *WEIGHTS,
     value_column("sliced W2 over that of exact draws", 2, "scores", "distance_ratio"),
@@ -260,16 +266,10 @@ def _body(results: list[Result]) -> str:
     return "\n".join([*parts, markup.figures(drawn, "KL from both sides")])
 
 
-def _summary(result: Result) -> str:
-    """Returns the bound of a fit, or the R-hat of chains."""
-    r_hat = median(result, "chains", "r_hat")
-    return quality(result) if r_hat is None else f"largest R-hat {number(r_hat, 3)}"
-
-
 SECTION = Section(
     title="Targets with a known log Z",
     columns=COLUMNS,
     body=_body,
-    summary=_summary,
+    summary=_outcome,
     deviations=(),
 )
