@@ -17,13 +17,14 @@ from tests.paper.samples import chains, printed, samplers
 from uivi import paper
 from uivi._types import Status
 from uivi.evaluation import verdict
-from uivi.paper import EXPERIMENTS, GROUPS, Trials, report
+from uivi.paper import EXPERIMENTS, GROUPS, Trials, granting, report
 from uivi.paper.methods.judging import Budget
-from uivi.paper.samplers import BENCHMARKS, Evidence, contenders, experiments, published, scores, trials
-from uivi.paper.samplers.contenders import AbstractContender, AtEqualSeconds, Entry, Gaussian
+from uivi.paper.samplers import BENCHMARKS, Evidence, contenders, experiments, nuts, published, scores, trials
+from uivi.paper.samplers.contenders import AbstractContender, Allowance, AtEqualSeconds, Entry, Gaussian
 from uivi.paper.samplers.outcomes import Chains, Fitted
 from uivi.targets import Density, eight_gaussians
 from uivi.testing import z_threshold
+from uivi.training.progress import Silent
 
 RNG = np.random.default_rng(0)
 
@@ -256,6 +257,24 @@ def test_every_contender_smokes(name, method, tmp_path):
     else:
         assert seed["kl_upper"]["mean"] >= seed["kl_lower"]["mean"] - 1e-6
         assert result["config"]["num_steps"] == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("contender", [AtEqualSeconds(Gaussian()), nuts.Nuts()], ids=["gaussian", "nuts"])
+def test_a_contender_uses_all_that_it_may(contender, monkeypatch):
+    """More seconds than it can use: then the limits decide, and not the clock."""
+    monkeypatch.setattr(jax, "clear_caches", lambda: None)
+    monkeypatch.setattr(granting, "STRETCH", 0.001)
+    monkeypatch.setattr(contenders, "MOST_STEPS", 200)
+    monkeypatch.setattr(nuts, "MOST_WARMUP", 100)
+    allowance = Allowance("full", 1e6)
+    entry = contender.compete(jax.random.key(0), eight_gaussians(), allowance, Silent())
+    if isinstance(entry.outcome, Chains):
+        assert entry.outcome.z.shape == (4, 100, 2)
+        assert (entry.outcome.warmup, entry.outcome.thinning) == (100, 1)
+    else:
+        assert entry.outcome.updates == 200
+    assert 0 < sum(entry.phases.values()) <= 1.01 * entry.seconds
 
 
 def test_the_page_has_goals_modes_advice_and_published_values(write):
