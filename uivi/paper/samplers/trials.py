@@ -20,6 +20,7 @@ import numpy as np
 
 import uivi
 from uivi import _checks, datasets
+from uivi._jax import without_nan_checks
 from uivi.paper.experiment import Effort
 from uivi.paper.methods.judging import Budget
 from uivi.paper.samplers.contenders import AbstractContender, Allowance
@@ -166,7 +167,9 @@ def _measured(
     values = outcome.judge(judge_key, plan.contest.evidence, budget)
     values |= {"seed": seed, "seconds": entry.seconds, "allowed": seconds, "phases": entry.phases}
     if is_scored(target):
-        values["scores"] = scores(target, outcome.draws(draw_key, budget.moments))
+        # A fit that failed is scored like any other, with whatever numbers it gives.
+        with without_nan_checks():
+            values["scores"] = scores(target, outcome.draws(draw_key, budget.moments))
     return {
         "seed": seed,
         "seconds": entry.seconds,
