@@ -154,6 +154,7 @@ SECONDS = (
 COLUMNS = (
     *run_columns("target"),
     Column(header="KL, ELBO or largest R-hat", cell=_outcome, on_terminal=True),
+    *KL,
     GOAL,
     *WEIGHTS,
     value_column("sliced W2 over that of exact draws", 2, "scores", "distance_ratio"),
@@ -257,7 +258,9 @@ def _picture(results: list[Result]) -> str:
 def _body(results: list[Result]) -> str:
     about = markup.bullets(f"`{name}`: {contender.words}" for name, contender in CONTENDERS.items())
     parts = [markup.note(NOTE), about, markup.note(JUDGED), markup.note(SCORED)]
-    parts += [markup.heading("All targets"), markup.table(COLUMNS, results)]
+    has_kl = any(values(result, "kl_upper", "mean") for result in results)
+    columns = [column for column in COLUMNS if has_kl or column not in KL]
+    parts += [markup.heading("All targets"), markup.table(columns, results)]
     for title, found in grouped(results, lambda r: r["title"]).items():
         parts += [markup.heading(title), markup.table(_columns(found), found)]
         parts += [_advice(found), _published(found[0]), _picture(found)]

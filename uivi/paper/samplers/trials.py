@@ -179,7 +179,7 @@ def _measured(
         "history": outcome.history,
         "exhibit": {"draws": outcome.draws(show_key, EXHIBITED).tolist()} if target.dim == 2 else {},
         "versions": {"uivi": uivi.__version__, "jax": jax.__version__, "python": platform.python_version()},
-        "device": f"{jax.devices()[0].device_kind} ({platform.machine()}, {_cores()} cores)",
+        "device": f"{jax.devices()[0].device_kind} ({platform.machine()}, {_cores()})",
         "precision": getattr(jax.config, "jax_default_matmul_precision", None) or "default",
     }
 
@@ -264,7 +264,8 @@ def _described(contest: Contest) -> dict[str, Any]:
     return data | {"evidence": None if evidence is None else evidence._asdict()}
 
 
-def _cores() -> int:
-    """Returns the number of cores that this process may use."""
+def _cores() -> str:
+    """Returns the number of cores that this process may use, in words."""
     usable = getattr(os, "sched_getaffinity", None)  # not on every system
-    return len(usable(0)) if usable else os.cpu_count() or 1
+    number = len(usable(0)) if usable else os.cpu_count() or 1
+    return f"{number} core{'' if number == 1 else 's'}"
