@@ -16,6 +16,7 @@ from scipy import stats
 
 import uivi
 from uivi.bench import answer, answer_cases, answer_figure, run, runner, table
+from uivi.evaluation import metrics
 
 OURS = {
     "case": "student",
@@ -297,13 +298,13 @@ def test_exact_draws_are_at_the_distance_of_noise(size):
     rng = np.random.default_rng(1)
     reference = 3.0 + 2.0 * rng.standard_normal((size, 3)).astype(np.float32)
     exact = 3.0 + 2.0 * rng.standard_normal((2_000, 3)).astype(np.float32)
-    ratio = lambda draws: answer_cases.distance(draws, reference).over_noise
+    ratio = lambda draws: metrics.distance(draws, reference).over_noise
     is_noise = lambda value: abs(np.log(value)) < 4.4 * SPREAD
     assert is_noise(ratio(exact))
     assert not is_noise(ratio(exact + 1.0))
     assert not is_noise(ratio(3.0 + 1.5 * (exact - 3.0)))
     # A shift by one sd in every dimension is one sd, in the quadratic mean over all directions.
-    assert abs(answer_cases.distance(exact + 2.0, reference).sds - 1.0) < 0.1
+    assert abs(metrics.distance(exact + 2.0, reference).sds - 1.0) < 0.1
 
 
 def test_a_model_is_compared_in_the_sites_of_its_reference():

@@ -109,6 +109,8 @@ def test_run_and_report(tmp_path):
         (("run", "banana", "--method", "uivy"), "unknown method 'uivy': did you mean 'uivi'?"),
         (("run", "banana", "--preset", "defalt"), "unknown preset 'defalt': did you mean 'default'?"),
         (("run", "banana", "--steps", "0"), "expected `steps` to be a positive whole number, got 0"),
+        (("run", "samplers-funnel", "--steps", "5"), "expected no `steps` for samplers-funnel, got 5"),
+        (("run", "samplers-funnel", "--method", "nutz"), "unknown method 'nutz': did you mean 'nuts'?"),
         (("run", "banana", "--seeds", "-1"), "expected `seeds` to be a positive whole number, got -1"),
         (("run", "banana", "--out", "FILE/below"), "cannot write to"),
         (("report", "nowhere"), "expected results below nowhere, found none"),
@@ -160,6 +162,7 @@ def test_mistakes_are_one_message(args, message, tmp_path, monkeypatch, capsys):
                 for name in ("bound-dsivi-agg", "score-dsivi-prior", "coupled-dsivi-prior")
             ],
         ),
+        (("samplers-funnel",), ["samplers-funnel seconds-uivi"]),
         (("banana", "--method", "all"), [f"banana default-{m}" for m in ("uivi", "sivi", "explicit")]),
         (("banana", "--preset", "paper, default"), ["banana paper-uivi", "banana default-uivi"]),
     ],

@@ -26,7 +26,7 @@ def test_every_experiment_with_its_times_and_data(width):
     assert "…" not in text
     for experiment in EXPERIMENTS.values():
         # From its name to the empty line behind it.
-        part = re.search(rf"^ {re.escape(experiment.name)} .*?\n\s*\n", text, re.DOTALL | re.MULTILINE)
+        part = re.search(rf"^{re.escape(experiment.name)} .*?\n\s*\n", text, re.DOTALL | re.MULTILINE)
         assert part, experiment.name
         for preset, takes in experiment.takes.items():
             row = next(line for line in part[0].splitlines() if f" {preset} " in line)
@@ -34,7 +34,7 @@ def test_every_experiment_with_its_times_and_data(width):
             assert f" {takes.gpu or '–'} " in row
         assert (f"data: {experiment.dataset}" if experiment.dataset else "needs no data") in part[0]
     for name in GROUPS:
-        assert re.search(rf"^ {name} ", text, re.MULTILINE)
+        assert re.search(rf"^{name} ", text, re.MULTILINE)
     assert "A dash was never measured" in " ".join(text.split())
 
 

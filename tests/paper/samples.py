@@ -104,6 +104,27 @@ def prior(preset="bound", method="dsivi-prior", level=-90.0, name="vae-prior-mni
     return result("vae-prior", name, preset, method, seeds, **fixed | changes)
 
 
+def samplers(method="uivi", name="samplers-eight-gaussians", title="8 Gaussians, by all", **changes):
+    weights = {"pareto_k": 0.4, "ess": 0.9}
+    check = {"lower": bound(-0.06), "upper": bound(-0.05), "weights": weights}
+    scores = {"distance": 0.0456, "distance_exact": 0.0357, "distance_ratio": 1.277}
+    scores |= {"modes": 8.0, "modes_found": 8.0, "weight_error": 0.0123, "weight_factor": 1.1}
+    seed = {"check": check, "own": check | {"verdict": 1, "advice": ["raise num_steps"]}, "failed": False}
+    seed |= {"kl_upper": bound(0.06), "kl_lower": bound(0.05), "scores": scores, "seconds": 30.0}
+    seed |= {"phases": {"searching for a start": 3.21, "updates": 20.0}}
+    worse = seed | {"kl_upper": bound(0.0777), "scores": scores | {"modes_found": 7.0, "weight_factor": None}}
+    fixed = {"title": title, "exhibit": {"draws": [[0.0, 0.1]] * 5}}
+    return result("samplers", name, "seconds", method, [seed, worse], **fixed | changes)
+
+
+def chains(**changes):
+    found = {"r_hat": 1.234, "ess": 567.0, "number": 4, "warmup": 800, "kept": 900, "thinning": 1}
+    seed = {"chains": found | {"divergences": 0}, "failed": False, "scores": {"modes": 8.0, "modes_found": 2.0}}
+    made = samplers("nuts", num_steps=0) | {"seeds": [seed], "status": ["DONE"], "history": {}, "exhibit": {}}
+    made["config"]["seeds"] = [0]
+    return made | changes
+
+
 MAKERS = {
     "toy": toy,
     "logreg": logreg,
@@ -111,8 +132,9 @@ MAKERS = {
     "vae": autoencoder,
     "vae-prior": prior,
     "methods": methods,
+    "samplers": samplers,
 }
-FIGURES = {"toy": 2, "logreg": 1, "iterations": 2, "vae": 3, "vae-prior": 1, "methods": 1}
+FIGURES = {"toy": 2, "logreg": 1, "iterations": 2, "vae": 3, "vae-prior": 1, "methods": 1, "samplers": 2}
 """Number of figures that one result of each kind has on the page."""
 
 

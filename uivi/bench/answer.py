@@ -31,10 +31,10 @@ from uivi.bench.answer_cases import (
     NUM_DRAWS,
     QUICK,
     AbstractCase,
-    distance,
     load_case,
     why_skipped,
 )
+from uivi.evaluation.metrics import distance
 from uivi.training.progress import CHECKING, LOOKING, UPDATES, AbstractReporter, print_verdict
 
 FIRST_DRAWS = 1_000

@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,6 @@ from jaxtyping import Float, PyTree
 
 import uivi
 from uivi._types import Key, Latent, Scalar
-from uivi.evaluation.metrics import sliced_wasserstein
 from uivi.integrations._optional import needs
 from uivi.targets import Banana, Multimodal, XShaped
 from uivi.targets.toys import AbstractToy
@@ -198,34 +197,3 @@ def load_case(name: str) -> AbstractCase:
     if name in DENSITIES:
         return DENSITIES[name]
     return ModelCase(importlib.import_module("benchmarks.models").MODELS[name])
-
-
-class Distance(NamedTuple):
-    """How far draws are from a reference.
-
-    Attributes:
-        sds: sliced 2-Wasserstein distance, in standard deviations of the reference.
-        over_noise: the same in units of the distance between two halves of the reference. Independent exact
-            draws have about 1.
-    """
-
-    sds: float
-    over_noise: float
-
-
-def distance(draws: Float[np.ndarray, "S K"], reference: Float[np.ndarray, "R K"]) -> Distance:
-    """Compares draws with both halves of the reference, always at the size of a half.
-
-    The distance between two samples falls with their size, even if both are exact. So longer draws are cut into
-    pieces of the size of a half, in random order, and the squared distances of all pairs are averaged.
-    """
-    location, scale = reference.mean(0), reference.std(0)
-    standard = lambda x: jnp.asarray((x - location) / scale, jnp.float32)
-    size = min(len(draws), len(reference) // 2)
-    mixed = standard(np.random.default_rng(0).permutation(draws))
-    pieces = [mixed[i * size : (i + 1) * size] for i in range(len(mixed) // size)]
-    known = standard(reference)
-    halves = known[:size], known[size : 2 * size]
-    squared = lambda a, b: float(sliced_wasserstein(jax.random.key(0), a, b)) ** 2
-    mean = float(np.mean([squared(piece, half) for piece in pieces for half in halves]))
-    return Distance(math.sqrt(mean), math.sqrt(mean / squared(*halves)))

@@ -16,7 +16,20 @@ from uivi import __version__, _checks, bench, datasets
 from uivi.cli import data as data_cli
 from uivi.cli.busy import Busy, busy
 from uivi.cli.listing import listing
-from uivi.paper import EXPERIMENTS, GROUPS, WHOLE, Effort, Experiment, Run, members, report, run, side_by_side
+from uivi.paper import (
+    EXPERIMENTS,
+    GROUPS,
+    WHOLE,
+    Contest,
+    Effort,
+    Experiment,
+    Trials,
+    members,
+    plan_of,
+    report,
+    run,
+    side_by_side,
+)
 from uivi.paper.plan import UPDATE_PRECISION
 from uivi.storage.archive import ArchiveError
 
@@ -68,7 +81,7 @@ def run_experiments(
     ] = "",
     steps: Annotated[int | None, typer.Option(help="Number of updates. Default: the preset's.")] = None,
     seed: Annotated[int, typer.Option(help="First seed.")] = 0,
-    seeds: Annotated[int, typer.Option(help="Number of seeds, fitted side by side.")] = 1,
+    seeds: Annotated[int, typer.Option(help="Number of seeds.")] = 1,
     out: Out = pathlib.Path("results"),
     *,
     quick: Annotated[bool, typer.Option("--quick", help="Few updates and draws: minutes on a CPU.")] = False,
@@ -83,7 +96,8 @@ def run_experiments(
     """Run experiments; write their results and an HTML page with tables and figures.
 
     The group `paper` runs the whole paper: by default all methods of the preset `paper`. The group `methods`
-    runs all methods, at equal updates and at equal seconds.
+    runs all methods, at equal updates and at equal seconds; `samplers` runs whole programs on targets with a
+    known log Z, at equal seconds.
     """
     # On a GPU, JAX would otherwise round the inputs of float32 products to 10 bits.
     jax.config.update("jax_default_matmul_precision", "highest")
@@ -101,11 +115,14 @@ def run_experiments(
         together = jax.default_backend() == "gpu" and not apart
         groups = side_by_side(names) if together else [(EXPERIMENTS[member],) for member in names]
         todo = [
-            Run.create(group, preset=p, method=m, seeds=all_seeds, out=out, num_steps=steps, effort=effort)
+            plan_of(group, preset=p, method=m, seeds=all_seeds, out=out, num_steps=steps, effort=effort)
             for group in groups
             for p in _presets(group[0], preset or ",".join(WHOLE.get(name, ())))
             for m in _methods(group[0], p, method or ("all" if name in WHOLE else ""))
         ]
+        if any(isinstance(plan, Trials) for plan in todo):
+            # The seconds of a contender are those of a user's first call, which compiles.
+            jax.config.update("jax_enable_compilation_cache", val=False)
         for missing, used in zip(GROUPS.get(name, (name,)), names, strict=True):
             if missing != used:
                 says.print(f"found no data for {missing}: running {used} instead, under its own name")
@@ -182,14 +199,14 @@ def _separated(text: str) -> list[str]:
     return [part.strip() for part in text.split(",")]
 
 
-def _presets(experiment: Experiment, preset: str) -> list[str]:
+def _presets(experiment: Experiment | Contest, preset: str) -> list[str]:
     """Returns the presets that were asked for; without any, `default`, or all if there is no such preset."""
     if preset:
         return _separated(preset)
     return ["default"] if "default" in experiment.recipes else list(experiment.recipes)
 
 
-def _methods(experiment: Experiment, preset: str, method: str) -> list[str]:
+def _methods(experiment: Experiment | Contest, preset: str, method: str) -> list[str]:
     """Returns the methods that were asked for; without any, `uivi`, or all that there are."""
     known = experiment.recipes[_checks.known_name("preset", preset, experiment.recipes)]
     if method == "all" or not (method or "uivi" in known):
@@ -211,7 +228,7 @@ def main() -> None:
     except Interrupted as interrupted:
         _complain(Text(str(interrupted), "yellow"))
         sys.exit(130)
-    except (ArchiveError, OSError, RuntimeError, TypeError, ValueError) as error:
+    except (ArchiveError, ImportError, OSError, RuntimeError, TypeError, ValueError) as error:
         _complain(Text.assemble(("error: ", "bold red"), str(error)))
         sys.exit(2)
 

@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
-from uivi.paper import EXPERIMENTS, GROUPS, Experiment, Takes
+from uivi.paper import EXPERIMENTS, GROUPS, Contest, Experiment, Takes
 
 NOTE = (
     "Times are for the updates of one fit by uivi (of one setting for logreg-iterations); the evaluation comes "
@@ -18,7 +18,7 @@ NOTE = (
     "measured. --quick takes far fewer updates. `uivi data list` shows which data are here; missing ones are "
     "downloaded if they are public."
 )
-NAME = 24
+NAME = 27
 """Width of the first column."""
 
 
@@ -30,10 +30,10 @@ def listing() -> Group:
     groups = _table("group", "experiments")
     for name, names in GROUPS.items():
         groups.add_row(name, ", ".join(names))
-    return Group(experiments, groups, Text(NOTE))
+    return Group(experiments, "", groups, "", Text(NOTE))
 
 
-def _add(table: Table, experiment: Experiment) -> None:
+def _add(table: Table, experiment: Experiment | Contest) -> None:
     """Adds a row for each preset, beside the name, what the experiment shows, and the data that it needs."""
     data = f"data: {experiment.dataset}" if experiment.dataset else "needs no data"
     below = (Padding(text, (0, 0, 0, 2)) for text in (experiment.reference, data))
@@ -52,5 +52,5 @@ def _times(takes: Takes) -> tuple[str, str]:
 
 
 def _table(*headers: str | Column) -> Table:
-    # The narrow gaps leave room for the longest name of a method on 80 columns.
-    return Table(*headers, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    # Narrow gaps and no edges leave room for the longest name of a method on 80 columns.
+    return Table(*headers, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))

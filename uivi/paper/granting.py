@@ -11,7 +11,7 @@ from uivi.paper.experiment import AbstractTask
 from uivi.paper.plan import MOST_STEPS, Run, first_state
 from uivi.storage import archive
 from uivi.training.progress import AbstractReporter
-from uivi.training.update import run_updates
+from uivi.training.update import FitState, Method, run_updates
 
 STRETCHES, STRETCH = 5, 0.3
 """Number of stretches of updates that are timed, and the least seconds of each."""
@@ -59,14 +59,25 @@ def _timed(plan: Run, tasks: list[AbstractTask], shown: AbstractReporter) -> flo
     """Returns the seconds of one update of all fits: the median of a few stretches, without compilation."""
     shown.phase(f"timing an update of {plan.method}")
     method, state, _ = first_state(plan, tasks, plan.num_steps)
+    return pace_of(method, state, plan.num_steps)
+
+
+def pace_of(method: Method, state: FitState, num_steps: int) -> float:
+    """Returns the seconds of an update from this state on, of all fits in it.
+
+    Args:
+        method: the method.
+        state: the first state. It is used up.
+        num_steps: most updates of a stretch.
+    """
     state, _ = run_updates(method, state, 1)
     size, paces = 1, []
     while len(paces) < STRETCHES:
         began = time.perf_counter()
         state, _ = run_updates(method, state, size)
         elapsed = time.perf_counter() - began
-        if elapsed < STRETCH and size < plan.num_steps:
-            size = min(2 * size, plan.num_steps)
+        if elapsed < STRETCH and size < num_steps:
+            size = min(2 * size, num_steps)
         else:
             paces.append(elapsed / size)
     return statistics.median(paces)

@@ -1,7 +1,6 @@
 """Runs any experiment: fits its seeds, evaluates the fits, writes `result.json`."""
 
 import json
-import math
 import platform
 import shutil
 import time
@@ -18,6 +17,9 @@ from uivi.fitting.posterior import Posterior
 from uivi.paper.experiment import AbstractTask, Experiment
 from uivi.paper.granting import granted
 from uivi.paper.plan import UPDATE_PRECISION, Run, first_state
+from uivi.paper.samplers import trials
+from uivi.paper.samplers.trials import Trials
+from uivi.paper.writing import plain, readable
 from uivi.storage import archive, descriptions
 from uivi.storage.checkpoints import Checkpoints, locked_directory
 from uivi.training.driver import drive
@@ -27,8 +29,10 @@ CHECKPOINTS = "checkpoint"
 """Name of the directory with the checkpoints of a run."""
 
 
-def run(plan: Run, *, resume: bool = False, progress: bool = True) -> list[dict[str, Any]]:
+def run(plan: Run | Trials, *, resume: bool = False, progress: bool = True) -> list[dict[str, Any]]:
     """Fits all lanes side by side, evaluates each fit and writes `result.json`.
+
+    The fits of a contender run one after the other; see `uivi.paper.samplers.trials`.
 
     Args:
         plan: what to run.
@@ -45,7 +49,10 @@ def run(plan: Run, *, resume: bool = False, progress: bool = True) -> list[dict[
     """
     label = f"{plan.name} {plan.preset}-{plan.method}"
     with reporter(progress, label=label) as shown:
-        results = _run(plan, shown, resume=resume)
+        if isinstance(plan, Trials):
+            results = [trials.run(plan, shown, resume=resume)]
+        else:
+            results = _run(plan, shown, resume=resume)
         shown.phase(DONE)
     return results
 
@@ -70,10 +77,10 @@ def _run(plan: Run, shown: AbstractReporter, *, resume: bool) -> list[dict[str, 
         for i, (experiment, task) in enumerate(zip(plan.experiments, tasks, strict=True)):
             fits = lanes[i * len(plan.seeds) : (i + 1) * len(plan.seeds)]
             parts = {"fingerprint": fingerprints[i], "config": configs[i], "timed": grant.seconds}
-            result = _without_nan(parts | _result(plan, experiment, task, fits, seconds, shown))
+            result = plain(parts | _result(plan, experiment, task, fits, seconds, shown))
             path = plan.result_path(experiment)
             path.parent.mkdir(parents=True, exist_ok=True)
-            archive.write_bytes(path, _readable(result).encode())
+            archive.write_bytes(path, readable(result).encode())
             results.append(result)
         # Only now: a crash during the evaluation must not cost the fit.
         shutil.rmtree(checkpoints.directory)
@@ -159,20 +166,3 @@ def _result(
         "history": fits[0].history,
         "exhibit": {} if plan.recipe.is_brief else task.exhibit(jax.random.key(1), fits[0]),
     }
-
-
-def _readable(result: dict[str, Any]) -> str:
-    """Formats JSON with one line per entry: short, and a diff shows which entry changed."""
-    lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in result.items()]
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
-def _without_nan(value: Any) -> Any:
-    """Replaces NaN and infinities, which JSON lacks, by None, and rounds floats to six digits."""
-    if isinstance(value, dict):
-        return {k: _without_nan(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(v) for v in value]
-    if isinstance(value, float):
-        return float(f"{value:.6g}") if math.isfinite(value) else None
-    return value

@@ -1,6 +1,7 @@
 """Judges fits of all methods alike: bounds by one kind of proposal, whatever a method has learned itself."""
 
 import dataclasses
+import math
 from typing import Any
 
 import equinox as eqx
@@ -138,14 +139,21 @@ def _learned(key: Key, family: SemiImplicit, state: LearnedState, steps: Any) ->
     return eqx.combine(jax.lax.fori_loop(0, steps, step, arrays), static)
 
 
-def values(check: Check, log_evidence: float | None) -> dict[str, Any]:
-    """Returns a check for JSON, with both sides of KL(q‖p) where log Z is known."""
+def values(check: Check, log_evidence: float | None, stderr: float = 0.0) -> dict[str, Any]:
+    """Returns a check for JSON, with both sides of KL(q‖p) where log Z is known.
+
+    Args:
+        check: the check.
+        log_evidence: log Z, or None.
+        stderr: its standard error, which both sides contain.
+    """
     found: dict[str, Any] = {"check": check.to_json(), "failed": failed(check)}
     if log_evidence is not None:
         # A bound from below of the ELBO is one from above of the divergence.
         sides = {"kl_upper": check.lower, "kl_lower": check.upper}
         found |= {
-            name: {"mean": log_evidence - bound.mean, "stderr": bound.stderr} for name, bound in sides.items()
+            name: {"mean": log_evidence - bound.mean, "stderr": math.hypot(bound.stderr, stderr)}
+            for name, bound in sides.items()
         }
     return found
 

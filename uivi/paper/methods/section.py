@@ -78,9 +78,8 @@ FIGURE_NOTE = (
 )
 
 
-def _spread(name: str) -> Column:
+def spread_column(name: str, score: Score) -> Column:
     """Returns the column of a score: median and worst seed."""
-    score = SCORES[name]
 
     def cell(result: Result) -> str:
         found = values(result, "scores", name)
@@ -100,7 +99,7 @@ def _verdicts(result: Result) -> str:
     return ", ".join(f"{count} {verdict}" for verdict, count in counts) or "–"
 
 
-def _quality(result: Result) -> str:
+def quality(result: Result) -> str:
     """Returns KL(q‖p) from above, or the ELBO from below where log Z is unknown."""
     if median(result, "kl_upper", "mean") is not None:
         return f"KL ≤ {bound(result, 3, 'kl_upper')}"
@@ -115,7 +114,7 @@ FAILED = Column(
 )
 COLUMNS = (
     *run_columns("target"),
-    Column(header="KL or ELBO", cell=_quality, on_terminal=True),
+    Column(header="KL or ELBO", cell=quality, on_terminal=True),
     value_column("k-hat", 2, "check", "weights", "pareto_k", on_terminal=True),
     FAILED,
 )
@@ -137,7 +136,7 @@ def _columns(results: list[Result]) -> tuple[Column, ...]:
         *run_columns("target")[1:],
         Column(header="sizes", kind="text", cell=lambda r: SIZES.get(r["config"]["method"], "–")),
         *(sides if has("kl_upper", "mean") else elbos),
-        *(_spread(name) for name in SCORES if has("scores", name)),
+        *(spread_column(name, SCORES[name]) for name in SCORES if has("scores", name)),
         value_column("k-hat", 2, "check", "weights", "pareto_k"),
         Column(header="verdicts", kind="text", cell=_verdicts),
         FAILED,
@@ -228,6 +227,6 @@ SECTION = Section(
     title="The field's methods side by side",
     columns=COLUMNS,
     body=_body,
-    summary=_quality,
+    summary=quality,
     deviations=(),
 )

@@ -1,5 +1,6 @@
 """The last section of the page: how each result was made."""
 
+from uivi.paper.experiment import Recipe
 from uivi.paper.experiments import EXPERIMENTS
 from uivi.paper.report import markup
 from uivi.paper.report.columns import Column, number
@@ -25,7 +26,7 @@ def _recipe_steps(result: Result) -> int | None:
     if "budget" in config:
         return None  # the clock has decided
     recipe = known and known.recipes.get(config["preset"], {}).get(config["method"])
-    return recipe.num_steps if recipe else None
+    return recipe.num_steps if isinstance(recipe, Recipe) else None
 
 
 def _departs(result: Result) -> bool:

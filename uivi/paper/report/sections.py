@@ -6,6 +6,7 @@ from uivi.paper.prior import section as prior
 from uivi.paper.regression import section as regression
 from uivi.paper.report.section import Section
 from uivi.paper.results import Result
+from uivi.paper.samplers import section as samplers
 from uivi.paper.toy import section as toy
 from uivi.paper.vae import section as vae
 
@@ -16,6 +17,7 @@ SECTIONS: dict[str, Section] = {
     "vae": vae.SECTION,
     "vae-prior": prior.SECTION,
     "methods": methods.SECTION,
+    "samplers": samplers.SECTION,
 }
 
 

@@ -19,9 +19,11 @@ def one_line(result: Result) -> str:
     config = result["config"]
     effort = "" if config["effort"] == "full" else f" ({config['effort']})"
     seeds = f"{len(config['seeds'])} seed{'' if len(config['seeds']) == 1 else 's'}"
+    # Chains have no updates.
+    updates = f"{config['num_steps']:,} updates, " if config["num_steps"] else ""
     return (
-        f"{run_name(result)}{effort}: {section_of(result).summary(result)}, {seeds}, "
-        f"{config['num_steps']:,} updates, {result['seconds_per_fit']:.1f} s per fit"
+        f"{run_name(result)}{effort}: {section_of(result).summary(result)}, {seeds}, {updates}"
+        f"{result['seconds_per_fit']:.1f} s per fit"
     )
 
 

@@ -1,4 +1,4 @@
-"""Targets that samplers are measured with, and what is known of each."""
+"""Targets that samplers are measured with, what is known of each, and contests on them at equal seconds."""
 
 from uivi.paper.samplers.benchmarks import BENCHMARKS, Benchmark, Evidence
 

@@ -1,22 +1,21 @@
 """Section 4.1 in the report: three densities on the plane."""
 
 import html
-from typing import Any
+from collections.abc import Callable
 
 import jax
-import jax.numpy as jnp
-import numpy as np
-from matplotlib.figure import Figure
 
+from uivi.paper.experiment import Experiment
 from uivi.paper.experiments import EXPERIMENTS
 from uivi.paper.report import markup, plots
 from uivi.paper.report.columns import COST, Column, bound_column, number, run_columns, value_column
+from uivi.paper.report.contours import View, draws_figure
 from uivi.paper.report.section import Section
 from uivi.paper.results import Result, experiment_name, grouped, label, median, values
 from uivi.paper.toy.experiments import DEVIATIONS
 
-VIEW = {"banana": ((-3.5, 3.5), (-10, 3)), "multimodal": ((-5.5, 5.5), (-4, 4))}
-DEFAULT_VIEW = ((-5.0, 5.0), (-5.0, 5.0))
+VIEW: dict[str, View] = {"banana": ((-3.5, 3.5), (-10.0, 3.0)), "multimodal": ((-5.5, 5.5), (-4.0, 4.0))}
+DEFAULT_VIEW: View = ((-5.0, 5.0), (-5.0, 5.0))
 
 NOTE = (
     "KL(q‖p) is computed by quadrature on a grid. The table shows the median over the seeds, and the worst "
@@ -53,53 +52,22 @@ COLUMNS = (
 
 def draws_figures(results: list[Result]) -> list[bytes]:
     """Draws Figure 2: contours of each target with 300 draws. A target has one figure, with all methods."""
-    return [_draws_figure(found) for found in grouped(results, lambda r: r["title"]).values()]
+    groups = grouped(results, lambda r: r["title"]).values()
+    return [draws_figure(found, _view(found[0]), _log_density(found[0])) for found in groups]
 
 
-def _draws_figure(results: list[Result]) -> bytes:
-    columns = min(2, len(results))
-    rows = -(-len(results) // columns)
-    side = plots.WIDTH / 2
-    figure = Figure(figsize=(side * columns, (side + 0.1) * rows + 0.2), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False).flat
-    contours = _contours(results[0])
-    for axis, result in zip(axes, results, strict=False):
-        _draw(axis, result, contours)
-        axis.set_title(plots.plain(label(result)), fontsize=plots.LABEL)
-    for axis in list(axes)[len(results) :]:
-        axis.set_visible(False)
-    figure.suptitle(plots.plain(results[0]["title"]), fontsize=plots.TITLE)
-    return plots.png(figure)
+def _view(result: Result) -> View:
+    return VIEW.get(experiment_name(result), DEFAULT_VIEW)
 
 
-def _draw(axis: Any, result: Result, contours: np.ndarray | None) -> None:
-    (left, right), (bottom, top) = VIEW.get(experiment_name(result), DEFAULT_VIEW)
-    axis.set(xlim=(left, right), ylim=(bottom, top), xticks=[], yticks=[])
-    if contours is not None:
-        levels = contours.max() - np.array([8.0, 5.0, 3.0, 1.5, 0.5])
-        look: dict[str, Any] = {"colors": plots.ORANGE, "linewidths": 0.9, "linestyles": "solid"}
-        axis.contour(*_grid(result), contours, levels=levels, **look)
-    draws = np.asarray(result["exhibit"].get("draws") or np.empty((0, 2)))
-    axis.plot(draws[:, 0], draws[:, 1], ".", color=plots.BLUE, markersize=2.5, alpha=0.7)
-
-
-def _grid(result: Result) -> tuple[np.ndarray, np.ndarray]:
-    (left, right), (bottom, top) = VIEW.get(experiment_name(result), DEFAULT_VIEW)
-    xs, ys = np.meshgrid(np.linspace(left, right, 150), np.linspace(bottom, top, 150))
-    return xs, ys
-
-
-def _contours(result: Result) -> np.ndarray | None:
-    """Returns the log density of the target on the grid, or None for a target that nobody knows."""
+def _log_density(result: Result) -> Callable | None:
+    """Returns the log density of the target, or None for a target that nobody knows."""
     shown = EXPERIMENTS.get(experiment_name(result))
-    if shown is None or shown.kind != "toy":
+    if not isinstance(shown, Experiment) or shown.kind != "toy":
         return None
     recipe = next(iter(next(iter(shown.recipes.values())).values()))  # the density is the same for all
     target = shown.task("smoke").target(jax.random.key(0), recipe)
-    grid = jnp.asarray(np.stack(_grid(result), -1), dtype=float)
-    # Compiled whole: one operation after the other takes seconds.
-    density = jax.jit(jax.vmap(jax.vmap(lambda z: target.log_joint(z, ()))))
-    return np.asarray(density(grid))
+    return lambda z: target.log_joint(z, ())
 
 
 def history_figures(results: list[Result]) -> list[bytes]:
