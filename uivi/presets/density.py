@@ -38,6 +38,10 @@ DEFAULT_RATE = 4e-3
 ROUNDS_RATE = 1e-2
 """Learning rate at the start of a round, which has fewer updates."""
 FULL_COVARIANCE_UP_TO = 200
+MOST_NOISE, NOISE_BEHIND_LAYERS = 10, 3
+"""Largest size of ε, and its size where layers of `Sheared` do most of the bending."""
+NUM_LAYERS, LAYER_WIDTH = 12, 128
+"""Number of layers, and of units in each."""
 EFFORTS = (32, 100)
 """Numbers of proposals, from the least effort to the most."""
 
@@ -47,28 +51,34 @@ def default_family(
 ) -> SemiImplicit:
     """Returns a family with a full covariance and a scale that varies with ε, on a net with a skip connection.
 
-    Up to 200 dimensions z = shift + A w with w ~ N(μ(ε), diag(σ(ε)²)). The ten numbers ε can bend q in ten
-    directions at most. So if z is larger than ε, its coordinates also shift one another (`Sheared`). Above 200
-    dimensions, every coordinate of w has a skew of its own (`Warped`) instead of A and the shifts. The first
-    `min(dim, noise_dim)` coordinates of w start as 0.7 ε + 0.7 u: q starts near N(0, I), or near `start`, with
-    a strong dependence between ε and z.
+    Up to 200 dimensions z = shift + A w with w ~ N(μ(ε), diag(σ(ε)²)). The numbers ε can bend q in as many
+    directions as there are of them, ten at most. So if z is larger than that, its coordinates also shift one
+    another (`Sheared`), and three numbers ε are enough. Above 200 dimensions, every coordinate of w has a skew of
+    its own (`Warped`) instead of A and the shifts. The first `min(dim, noise_dim)` coordinates of w start as
+    0.7 ε + 0.7 u: q starts near N(0, I), or near `start`, with a strong dependence between ε and z.
 
     Args:
         key: random key.
         dim: size of the latent vector, D.
         start: where q starts, and the scale on which it is fitted; see `Standardised`.
-        noise_dim: size of the noise, E. By default it is D, but at least 3 and at most 10.
+        noise_dim: size of the noise, E. By default it is D, but at least 3 and at most 10; 3 with `Sheared`.
     """
     return family_on(key, dim, None if start is None else start.frame(), noise_dim)
 
 
 def family_on(key: Key, dim: int, frame: Frame | None, noise_dim: int | None = None) -> SemiImplicit:
     """Returns `default_family` on a frame that is made already, or on none; JAX can trace this."""
-    noise_dim = min(max(dim, 3), 10) if noise_dim is None else noise_dim
+    noise_dim = _noise_dim(dim) if noise_dim is None else noise_dim
     conditional = _conditional(key, dim, noise_dim)
     if frame is not None:
         conditional = Standardised.on(conditional, frame)
     return SemiImplicit(StandardNormal(noise_dim), conditional)
+
+
+def _noise_dim(dim: int) -> int:
+    """Returns the size of ε for a z of size `dim`."""
+    is_sheared = MOST_NOISE < dim <= FULL_COVARIANCE_UP_TO
+    return NOISE_BEHIND_LAYERS if is_sheared else min(max(dim, 3), MOST_NOISE)
 
 
 @once_jit
@@ -81,7 +91,9 @@ def _conditional(key: Key, dim: int, noise_dim: int) -> AbstractConditional:
     if dim > FULL_COVARIANCE_UP_TO:
         return Warped.create(conditional)
     if dim > noise_dim:
-        conditional = Sheared.create(jax.random.fold_in(key, 1), conditional)
+        conditional = Sheared.create(
+            jax.random.fold_in(key, 1), conditional, num_layers=NUM_LAYERS, width=LAYER_WIDTH
+        )
     return Affine.create(conditional)
 
 
