@@ -22,13 +22,14 @@ JITTER = 0.1
 these are larger than one."""
 
 
-def checked_start(key: Key, problem: Problem, target: AbstractTarget) -> Start:
+def checked_start(key: Key, problem: Problem, target: AbstractTarget, num_hessians: int = 0) -> Start:
     """Finds a rough Gaussian approximation of the posterior.
 
     Args:
         key: random key.
         problem: a problem with one posterior.
         target: its target, as the fit sees it.
+        num_hessians: number of Hessians for the covariance of a large z.
 
     Raises:
         ValueError: if the log density or its gradient is not finite where the fit may start.
@@ -42,7 +43,8 @@ def checked_start(key: Key, problem: Problem, target: AbstractTarget) -> Start:
     values, gradients = check_numbers(target.log_density, probe, points)
     if len(points) == 1 and not gradients.all():
         points = np.concatenate([points, _around(key, probe, points[0])])
-    search = lambda probe: find_start(key, probe, points, full_up_to=presets.FULL_COVARIANCE_UP_TO)
+    sizes = {"full_up_to": presets.FULL_COVARIANCE_UP_TO, "num_hessians": num_hessians}
+    search = lambda probe: find_start(key, probe, points, **sizes)
     if problem.rough is not None:
         check_gradients(problem.target, gradients)
         _warn_if_coarse(values)

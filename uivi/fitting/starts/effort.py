@@ -8,8 +8,8 @@ import math
 import warnings
 
 from uivi.targets.base import AbstractGlobalTarget, AbstractSingleSiteTarget
-from uivi.targets.cost import operations
-from uivi.targets.probe import Probe
+from uivi.targets.cost import operations, operations_side_by_side
+from uivi.targets.probe import LogDensity, Probe
 
 MANY_POINTS, SOME_POINTS, FEW_POINTS = 64, 8, 4
 """Points in one call of the probe: for a cheap density, for an expensive one, and where a call streams all rows
@@ -25,6 +25,22 @@ MOST_OPERATIONS, FEWEST_EVALUATIONS = 3 * 10**10, 200
 evaluations before that."""
 MOST_TO_EXPLORE = 2 * 10**9
 """Operations for the paths that only look for other modes: a second or two on two cores."""
+
+LARGEST_FULL = 4_000
+"""Largest size of z whose start has a full covariance: two matrices of 64 MB go through every update."""
+MOST_FOR_HESSIANS = 4 * 10**10
+"""Operations for the Hessians of a large z: a minute or two on a core."""
+MOST_HESSIANS, FEWEST_HESSIANS = 192, 32
+"""Number of Hessians that is always enough, and the number below which there had better be none."""
+
+
+def hessians(log_density: LogDensity, dim: int) -> int:
+    """Returns how many Hessians the search for the covariance of a large z may compute; 0 if too few."""
+    if dim > LARGEST_FULL:
+        return 0
+    cost = dim * operations_side_by_side(log_density, dim)
+    number = int(min(MOST_HESSIANS, MOST_FOR_HESSIANS / max(cost, 1.0)))
+    return number if number >= FEWEST_HESSIANS else 0
 
 
 def look_around(target: AbstractSingleSiteTarget) -> Probe:

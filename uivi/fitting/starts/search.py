@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from uivi._types import Key
 from uivi.evaluation.coverage import Region
 from uivi.families.conditionals.affine import Frame
+from uivi.fitting.starts.averaged import averaged_newton
 from uivi.fitting.starts.newton import LARGEST, laplace
 from uivi.fitting.starts.pathfinder import Gaussian, best_gaussians
 from uivi.targets.probe import Probe, generator
@@ -55,30 +56,41 @@ class Start(NamedTuple):
         return loc + (noise @ factor.T if factor.ndim == 2 else noise * factor)
 
 
-def find_start(key: Key, probe: Probe, points: Float[np.ndarray, "K D"], *, full_up_to: int) -> Start:
+def find_start(
+    key: Key, probe: Probe, points: Float[np.ndarray, "K D"], *, full_up_to: int, num_hessians: int = 0
+) -> Start:
     """Returns the candidate with the largest ELBO.
 
     Pathfinder searches along a quasi-Newton path, so it does not run into a mode of infinite density. Laplace's
     approximation, with exact second derivatives, is better where the posterior is narrow in some direction.
-    Both may fail: the fit then starts at the first of `points`, on a unit scale.
+    Above `full_up_to` dimensions, second derivatives averaged over draws take its place. All may fail: the fit
+    then starts at the first of `points`, on a unit scale.
 
     Args:
         key: random key.
         probe: log density.
         points: starting points of the paths.
-        full_up_to: largest D for which the full covariance is kept; above it, only standard deviations.
+        full_up_to: largest D for which the full covariance is kept in any case.
+        num_hessians: number of Hessians that a larger z may have; without any, the start has standard
+            deviations only.
     """
     rng, dim = generator(key), points.shape[1]
-    is_full = dim <= full_up_to
+    is_large = dim > full_up_to
+    is_full = not is_large or num_hessians > 0
     candidates = [Start(points[0], np.eye(dim) if is_full else np.ones(dim), name="origin")]
     gaussians = best_gaussians(rng, probe, points)
     if gaussians:
         candidates.append(_mixture(gaussians, is_full=is_full))
-    if is_full and (found := laplace(probe, np.asarray(candidates[-1].loc))) is not None:
+    loc, factor = np.asarray(candidates[-1].loc), np.asarray(candidates[-1].factor)
+    if not is_large and (found := laplace(probe, loc)) is not None:
         candidates.append(Start(*found, name="laplace"))
+    if is_large and is_full and (found := averaged_newton(rng, probe, loc, factor, num_hessians)) is not None:
+        candidates.append(Start(*found, name="averaged newton"))
     noise = rng.standard_normal((min(NUM_ELBO, NUM_ELBO_PER_POINT * probe.size), dim))
     rated = [start._replace(elbo=_elbo(probe, start, noise)) for start in candidates]
     best = max(rated, key=lambda start: start.elbo)
+    if is_large and is_full:
+        best = best._replace(factor=_symmetric(np.asarray(best.factor)))
     return best._replace(regions=tuple(gaussian.region() for gaussian in gaussians))
 
 
@@ -144,6 +156,17 @@ def _mixture(gaussians: list[Gaussian], *, is_full: bool) -> Start:
     # thousandth of the identity keeps it positive definite where the path has seen few directions.
     correlation = 0.999 * covariance / np.outer(scale, scale) + 0.001 * np.eye(len(loc))
     return Start(loc, scale[:, None] * np.linalg.cholesky(correlation), name="pathfinder")
+
+
+def _symmetric(factor: np.ndarray) -> np.ndarray:
+    """Returns F' with F' F'ᵀ = F Fᵀ, a symmetric matrix in units of the standard deviations.
+
+    It turns z as little as any F can, so that a warp of each coordinate of w can follow the skew of one of z.
+    """
+    sd = np.linalg.norm(factor, axis=1)
+    unit = factor / sd[:, None]
+    values, vectors = np.linalg.eigh(unit @ unit.T)
+    return sd[:, None] * ((vectors * np.sqrt(np.maximum(values, 1e-6))) @ vectors.T)
 
 
 def _elbo(probe: Probe, start: Start, noise: np.ndarray) -> float:
