@@ -7,7 +7,7 @@ from typing import Any
 import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 
-from uivi.targets.base import AbstractGlobalTarget, AbstractTarget
+from uivi.targets.base import AbstractTarget
 from uivi.targets.traced import TracedTarget
 
 _CUBIC = ("cholesky", "triangular_solve", "eigh", "lu", "qr", "svd", "householder_product")
@@ -35,12 +35,8 @@ UNKNOWN_TURNS = 10
 
 
 def operations(target: AbstractTarget) -> int:
-    """Returns the rough number of operations of one evaluation of a global target; 0 for any other."""
-    if isinstance(target, TracedTarget):
-        return int(_of_jaxpr(target.function.program.jaxpr, 1.0))
-    if not isinstance(target, AbstractGlobalTarget):
-        return 0
-    return int(_of_jaxpr(jax.make_jaxpr(target.log_density)(_vectors((target.dim,))).jaxpr, 1.0))
+    """Returns the rough number of operations of one evaluation of a traced target; 0 for any other."""
+    return int(_of_jaxpr(target.function.program.jaxpr, 1.0)) if isinstance(target, TracedTarget) else 0
 
 
 def operations_side_by_side(log_density: Callable, dim: int) -> float:
@@ -48,12 +44,8 @@ def operations_side_by_side(log_density: Callable, dim: int) -> float:
 
     Products of a matrix with many vectors at once are products of matrices, which are far cheaper.
     """
-    many = jax.make_jaxpr(jax.vmap(log_density))(_vectors((SIDE_BY_SIDE, dim)))
-    return _of_jaxpr(many.jaxpr, PRODUCT) / SIDE_BY_SIDE
-
-
-def _vectors(shape: tuple[int, ...]) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(shape, jax.dtypes.canonicalize_dtype(float))
+    many = jax.ShapeDtypeStruct((SIDE_BY_SIDE, dim), jax.dtypes.canonicalize_dtype(float))
+    return _of_jaxpr(jax.make_jaxpr(jax.vmap(log_density))(many).jaxpr, PRODUCT) / SIDE_BY_SIDE
 
 
 def _of_jaxpr(jaxpr: Jaxpr, product: float) -> float:

@@ -18,8 +18,9 @@ NUM_DRAWS = 192
 """Draws of a step, in pairs on both sides of the mean: they give the mean gradient and compare ELBOs."""
 RATES = (1.0, 0.3, 0.1, 0.03, 0.01)
 """Shares of a step that are tried in turn, until the ELBO rises."""
-ENOUGH_GAIN = 0.05
-"""The search ends when two steps in a row gain less than this, in nats and relative to float32's rounding."""
+ENOUGH_GAIN, ENOUGH_PER_DIM = 0.05, 5e-4
+"""The search ends when two steps in a row gain less than this, in nats, or than this for each dimension: a step
+fits the noise of its own draws, and seems to gain that much for ever."""
 
 
 class _Normal(NamedTuple):
@@ -75,6 +76,7 @@ def averaged_newton(
     if root is None:
         return None
     now, num_full, num_small, first = _Normal(loc, precision, root), 0, 0, 0
+    enough = max(ENOUGH_GAIN, ENOUGH_PER_DIM * len(loc))
     for number in range(num_hessians // HESSIANS_PER_STEP):
         half = rng.standard_normal((NUM_DRAWS // 2, len(loc)))
         noise = np.concatenate([half, -half])
@@ -97,7 +99,7 @@ def averaged_newton(
         else:
             break
         now, first, num_full = step, max(i - 1, 0), num_full + (i == 0)
-        num_small = num_small + 1 if gain < ENOUGH_GAIN + 1e-7 * abs(elbo) else 0
+        num_small = num_small + 1 if gain < enough + 1e-7 * abs(elbo) else 0
         if num_small == 2:
             break
     return None if now.mean is loc else (now.mean, _factor(now.root))

@@ -46,7 +46,7 @@ def hessians(log_density: LogDensity, dim: int) -> int:
 def look_around(target: AbstractSingleSiteTarget) -> Probe:
     """Returns the probe of the paths that look for other modes, spent at once if the density is expensive."""
     cost = operations(target) if isinstance(target, AbstractGlobalTarget) else math.inf
-    return Probe(target.log_density, MANY_POINTS, MOST_TO_EXPLORE / cost if cost <= CHEAP else 0.0)
+    return Probe(target.log_density, MANY_POINTS, MOST_TO_EXPLORE / max(cost, 1) if cost <= CHEAP else 0.0)
 
 
 def probe_of(target: AbstractSingleSiteTarget) -> Probe:
