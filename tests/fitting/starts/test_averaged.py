@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import uivi
 from uivi.fitting.starts import effort
 from uivi.fitting.starts.averaged import averaged_newton
 from uivi.fitting.starts.newton import laplace
@@ -101,3 +102,15 @@ def test_the_budget_is_counted():
     assert effort.hessians(cheap, effort.LARGEST_FULL + 1) == 0
     expensive = lambda z: jnp.sum(jax.scipy.special.gammaln(jnp.exp(z[0]) * jnp.ones(10**6)))
     assert effort.hessians(expensive, DIM) == 0
+
+
+def test_a_fit_keeps_the_covariance_and_saves_it(tmp_path):
+    settings = {"num_steps": 20, "check": False, "progress": False}
+    posterior = uivi.fit(correlated, DIM, key=jax.random.key(0), **settings)
+    draws = np.asarray(posterior.sample(jax.random.key(1), 4_000))
+    white = np.linalg.solve(np.linalg.cholesky(COVARIANCE), (draws - MEAN).T)
+    # The singular values of as many standard normal vectors lie between 1 ± 0.26.
+    assert 0.6 < np.linalg.norm(white, -2) / 4_000**0.5 < np.linalg.norm(white, 2) / 4_000**0.5 < 1.4
+    posterior.save(tmp_path / "fit")
+    again = uivi.load(tmp_path / "fit")
+    np.testing.assert_array_equal(again.sample(jax.random.key(1), 4_000), draws)
