@@ -5,8 +5,8 @@
 
 "walk" is a stationary autoregression with correlation 0.95 from one variable to the next. "regression" is the
 posterior of D coefficients, given 50 observations. Both densities are normalised, so that KL(q‖p) is minus the
-ELBO, which is known from both sides. A fit has the defaults, with a single round of 1,500 updates. Every fit has
-a process of its own, whose largest memory is measured.
+ELBO, which is known from both sides. A fit has the defaults, with a single round of 1,500 updates. Every fit
+has a process of its own, whose largest memory is measured.
 """
 
 import multiprocessing
@@ -38,7 +38,7 @@ def walk(dim: int) -> Callable:
 
 
 def regression(dim: int) -> Callable:
-    """Returns the log density of coefficients with the prior N(0, I) after observations with noise of sd 0.1."""
+    """Returns the log density of coefficients with the prior N(0, I), after observations with noise of 0.1."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((NUM_OBSERVED, dim)) / dim**0.5
     y = x @ rng.standard_normal(dim) + 0.1 * rng.standard_normal(NUM_OBSERVED)
@@ -55,9 +55,7 @@ TARGETS = {"walk": walk, "regression": regression}
 
 def measured(name: str, dim: int, seed: int) -> Row:
     """Returns one fit's row."""
-    posterior = uivi.fit(
-        TARGETS[name](dim), dim, key=jax.random.key(seed), num_steps=NUM_STEPS, progress=False
-    )
+    posterior = uivi.fit(TARGETS[name](dim), dim, key=jax.random.key(seed), num_steps=NUM_STEPS, progress=False)
     check, phases = posterior.check(), posterior.phases
     return {
         "target": name,
@@ -90,8 +88,8 @@ def show(found: list[Row]) -> None:
     print("|---|---|---|---|---|---|---|---|")
     for row in found:
         kl = f"{row['kl_low']:.3f}–{row['kl_high']:.3f} ± {row['stderr']:.3f}"
-        times = f"{row['search']:.1f} | {row['ms_update']:.1f} | {row['total']:.0f}"
-        print(f"| {row['target']} | {row['dim']:,} | {kl} | {row['verdict']} | {times} | {row['memory_mb']:.0f} |")
+        cost = f"{row['search']:.1f} | {row['ms_update']:.1f} | {row['total']:.0f} | {row['memory_mb']:.0f}"
+        print(f"| {row['target']} | {row['dim']:,} | {kl} | {row['verdict']} | {cost} |")
 
 
 def main() -> None:

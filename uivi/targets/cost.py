@@ -29,7 +29,8 @@ _SLOW = {
 }
 """Cost of functions that take far longer than an exponential, measured on a CPU."""
 SIDE_BY_SIDE, PRODUCT = 256, 0.01
-"""Number of evaluations in one program, and the cost of a multiplication inside a product of matrices, measured on a CPU."""
+"""Number of evaluations in one program, and the cost of a multiplication inside a product of matrices, measured
+on a CPU."""
 UNKNOWN_TURNS = 10
 """Turns of a loop whose number is not known before it runs."""
 

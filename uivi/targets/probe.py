@@ -63,6 +63,11 @@ class Probe:
         rows = [_hessian_rows(self._log_density, place, np.int32(i)) for i in range(0, dim, ROWS_AT_ONCE)]
         return np.concatenate([np.asarray(each, np.float64) for each in rows])[:dim]
 
+    def curvature_along(self, points: np.ndarray, direction: np.ndarray) -> np.ndarray:
+        """Returns the mean over some points of the Hessian times a vector."""
+        self._left -= len(points)
+        return np.asarray(_slopes_along(self._log_density, _as_jax(points), _as_jax(direction)), np.float64)
+
 
 def generator(key: Key) -> np.random.Generator:
     """Returns NumPy's generator for the random numbers of the host."""
@@ -110,6 +115,12 @@ def _hessian_rows(log_density: LogDensity, point: Latent, first: Array) -> Float
     slope = lambda direction: jax.jvp(jax.grad(log_density), (point,), (direction,))[1]
     places = first + jnp.arange(ROWS_AT_ONCE, dtype=jnp.int32)
     return jax.vmap(slope)(jax.nn.one_hot(places, len(point), dtype=point.dtype))
+
+
+@seldom_jit
+def _slopes_along(log_density: LogDensity, points: Float[Array, "S D"], direction: Latent) -> Latent:
+    slope = lambda point: jax.jvp(jax.grad(log_density), (point,), (direction,))[1]
+    return jnp.mean(jax.vmap(slope)(points), 0)
 
 
 def _as_jax(points: np.ndarray) -> Array:

@@ -1,4 +1,4 @@
-"""The covariance of a large z: exact for a Gaussian, the best Gaussian for a skewed density, dropped if useless."""
+"""The covariance of a large z: exact for a Gaussian, the best Gaussian for others, dropped if useless."""
 
 import jax
 import jax.numpy as jnp
@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import uivi
-from uivi.fitting.starts import effort
 from uivi.fitting.starts.averaged import averaged_newton
+from uivi.fitting.starts.effort import Curvature
 from uivi.fitting.starts.newton import laplace
 from uivi.fitting.starts.search import Start, find_start
 from uivi.targets.probe import Probe
 
 DIM = 260
-HESSIANS = 64
+HESSIANS = Curvature(hessians=64)
 SCALE = np.exp(np.linspace(-3, 3, DIM))
 DISTANCE = np.abs(np.subtract.outer(np.arange(DIM), np.arange(DIM)))
 COVARIANCE = np.outer(SCALE, SCALE) * 0.9**DISTANCE
@@ -46,7 +46,7 @@ def divergence(start, mean, covariance):
 
 
 def test_the_covariance_of_a_gaussian_is_exact(getkey):
-    start = search(getkey(), correlated, num_hessians=HESSIANS)
+    start = search(getkey(), correlated, curvature=HESSIANS)
     assert start.name == "averaged newton"
     assert abs(divergence(start, MEAN, COVARIANCE)) < 0.01
     sd = np.sqrt(np.diag(COVARIANCE))
@@ -63,7 +63,7 @@ def test_the_best_gaussian_rather_than_the_mode(getkey):
     """In closed form the best Gaussian has variance 1/a and mean log a - 1/(2a), the mode is log a."""
     covariance = np.diag(1 / SHAPE)
     best = np.log(SHAPE) - 0.5 / SHAPE
-    start = search(getkey(), skewed, num_hessians=160)
+    start = search(getkey(), skewed, curvature=Curvature(hessians=160))
     # Eight Hessians a step leave some noise: a quarter of the squared relative errors.
     assert divergence(start, best, covariance) < 0.6
     mode, factor = laplace(Probe(skewed, 64), np.zeros(DIM))
@@ -73,7 +73,7 @@ def test_the_best_gaussian_rather_than_the_mode(getkey):
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_without_second_derivatives_the_start_is_that_of_the_path(value, getkey, monkeypatch):
     monkeypatch.setattr(Probe, "hessian", lambda probe, point: np.full((DIM, DIM), value))
-    start = search(getkey(), correlated, num_hessians=HESSIANS)
+    start = search(getkey(), correlated, curvature=HESSIANS)
     assert start.name == "pathfinder"
     assert start.factor.shape == (DIM, DIM)
     assert np.all(np.isfinite(start.factor))
@@ -83,7 +83,7 @@ def test_a_wrong_hessian_does_no_harm(monkeypatch):
     """All of it would cost thousands of nats. What is left gains as much by the chance of the draws."""
     monkeypatch.setattr(Probe, "hessian", lambda probe, point: -1e-8 * np.eye(DIM))
     exact, rng = np.linalg.cholesky(COVARIANCE), np.random.default_rng(0)
-    found = averaged_newton(rng, Probe(correlated, 64), MEAN, exact, HESSIANS)
+    found = averaged_newton(rng, Probe(correlated, 64), MEAN, exact, 64)
     start = Start(MEAN, exact) if found is None else Start(*found)
     assert divergence(start, MEAN, COVARIANCE) < 0.2
 
@@ -91,17 +91,9 @@ def test_a_wrong_hessian_does_no_harm(monkeypatch):
 def test_saddles_on_the_way_do_no_harm(getkey):
     """Between its two modes every coordinate curves upwards."""
     saddles = lambda z: jnp.sum(jnp.logaddexp(-0.5 * (z - 1.5) ** 2, -0.5 * (z + 1.5) ** 2))
-    start, before = search(getkey(), saddles, num_hessians=HESSIANS), search(getkey(), saddles)
+    start, before = search(getkey(), saddles, curvature=HESSIANS), search(getkey(), saddles)
     assert np.all(np.isfinite(start.factor))
     assert start.elbo > before.elbo - 5
-
-
-def test_the_budget_is_counted():
-    cheap = lambda z: -0.5 * jnp.sum(z**2)
-    assert effort.hessians(cheap, DIM) == effort.MOST_HESSIANS
-    assert effort.hessians(cheap, effort.LARGEST_FULL + 1) == 0
-    expensive = lambda z: jnp.sum(jax.scipy.special.gammaln(jnp.exp(z[0]) * jnp.ones(10**6)))
-    assert effort.hessians(expensive, DIM) == 0
 
 
 def test_a_fit_keeps_the_covariance_and_saves_it(tmp_path):

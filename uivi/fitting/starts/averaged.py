@@ -1,7 +1,7 @@
 """The Gaussian with the largest ELBO, by Newton steps with averaged derivatives (Khan & Lin 2017).
 
-At the best Gaussian the mean gradient is zero, and the precision is the mean of minus the Hessian, both over its
-own draws. A Hessian at the mode alone can be far off: where a posterior is skewed, or has no mode.
+At the best Gaussian the mean gradient is zero, and the precision is the mean of minus the Hessian, both over
+its own draws. The Hessian at the mode alone can be far off: where a posterior is skewed, or has no mode.
 """
 
 from typing import NamedTuple
@@ -77,7 +77,7 @@ def averaged_newton(
         return None
     now, num_full, num_small, first = _Normal(loc, precision, root), 0, 0, 0
     enough = max(ENOUGH_GAIN, ENOUGH_PER_DIM * len(loc))
-    for number in range(num_hessians // HESSIANS_PER_STEP):
+    for _ in range(num_hessians // HESSIANS_PER_STEP):
         half = rng.standard_normal((NUM_DRAWS // 2, len(loc)))
         noise = np.concatenate([half, -half])
         z = now.from_normal(noise)

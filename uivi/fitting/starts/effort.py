@@ -6,6 +6,7 @@ machine.
 
 import math
 import warnings
+from typing import NamedTuple
 
 from uivi.targets.base import AbstractGlobalTarget, AbstractSingleSiteTarget
 from uivi.targets.cost import operations, operations_side_by_side
@@ -32,15 +33,35 @@ MOST_FOR_HESSIANS = 4 * 10**10
 """Operations for the Hessians of a large z: a minute or two on a core."""
 MOST_HESSIANS, FEWEST_HESSIANS = 192, 32
 """Number of Hessians that is always enough, and the number below which there had better be none."""
+PRODUCTS_PER_DIRECTION = 64
+"""Products of a Hessian with a vector for each direction: at four points, twice in each of eight steps."""
+MOST_DIRECTIONS, FEWEST_DIRECTIONS = 100, 10
+"""Directions in which the covariance of a larger z, or of one with an expensive density, is not diagonal."""
+NUMBERS_IN_DIRECTIONS = 2 * 10**7
+"""Numbers in all of them. It bounds the memory."""
 
 
-def hessians(log_density: LogDensity, dim: int) -> int:
-    """Returns how many Hessians the search for the covariance of a large z may compute; 0 if too few."""
-    if dim > LARGEST_FULL:
-        return 0
-    cost = dim * operations_side_by_side(log_density, dim)
-    number = int(min(MOST_HESSIANS, MOST_FOR_HESSIANS / max(cost, 1.0)))
-    return number if number >= FEWEST_HESSIANS else 0
+class Curvature(NamedTuple):
+    """What the search may spend on the covariance of a large z: Hessians, directions, or neither.
+
+    Attributes:
+        hessians: number of Hessians, for a full covariance.
+        directions: number of directions that are not on the axes, for one of low rank plus a diagonal.
+    """
+
+    hessians: int = 0
+    directions: int = 0
+
+
+def curvature(log_density: LogDensity, dim: int) -> Curvature:
+    """Returns what the search may spend on the covariance of a large z: its size and the cost decide."""
+    cost = max(operations_side_by_side(log_density, dim), 1.0)
+    number = int(min(MOST_HESSIANS, MOST_FOR_HESSIANS / (dim * cost)))
+    if dim <= LARGEST_FULL and number >= FEWEST_HESSIANS:
+        return Curvature(hessians=number)
+    rank = min(MOST_DIRECTIONS, NUMBERS_IN_DIRECTIONS // dim)
+    is_affordable = rank >= FEWEST_DIRECTIONS and PRODUCTS_PER_DIRECTION * rank * cost <= MOST_FOR_HESSIANS
+    return Curvature(directions=rank if is_affordable else 0)
 
 
 def look_around(target: AbstractSingleSiteTarget) -> Probe:
