@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -110,7 +111,7 @@ def _hessian(log_density: LogDensity, point: Latent) -> Float[Array, "D D"]:
 
 
 @seldom_jit
-def _hessian_rows(log_density: LogDensity, point: Latent, first: Array) -> Float[Array, "R D"]:
+def _hessian_rows(log_density: LogDensity, point: Latent, first: Any) -> Float[Array, "R D"]:
     """Returns rows of the Hessian. Those after its last are zero."""
     slope = lambda direction: jax.jvp(jax.grad(log_density), (point,), (direction,))[1]
     places = first + jnp.arange(ROWS_AT_ONCE, dtype=jnp.int32)

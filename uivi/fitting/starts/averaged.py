@@ -4,6 +4,7 @@ At the best Gaussian the mean gradient is zero, and the precision is the mean of
 its own draws. The Hessian at the mode alone can be far off: where a posterior is skewed, or has no mode.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -91,18 +92,29 @@ def averaged_newton(
         # The first two full steps forget where the search began. Later ones average, against the noise of
         # eight Hessians.
         most = 2 / (max(num_full, 1) + 1)
-        for i in range(first, len(RATES)):
-            step = now.moved(curvature, gradient, RATES[i], most * RATES[i])
-            gain = -np.inf if step is None else step.elbo(probe(step.from_normal(noise))[0]) - elbo
-            if gain > 0:
-                break
-        else:
+        steps = (now.moved(curvature, gradient, rate, most * rate) for rate in RATES[first:])
+        made = _first_gain(probe, noise, elbo, steps)
+        if made is None:
             break
-        now, first, num_full = step, max(i - 1, 0), num_full + (i == 0)
+        now, gain, number = made
+        number, first = first + number, max(first + number - 1, 0)
+        num_full += number == 0
         num_small = num_small + 1 if gain < enough + 1e-7 * abs(elbo) else 0
         if num_small == 2:
             break
-    return None if now.mean is loc else (now.mean, _factor(now.root))
+    found = _factor(now.root)
+    return None if now.mean is loc or found is None else (now.mean, found)
+
+
+def _first_gain(
+    probe: Probe, noise: np.ndarray, elbo: float, steps: Iterable[_Normal | None]
+) -> tuple[_Normal, float, int] | None:
+    """Returns the first step with a larger ELBO, how much larger it is, and the number of the step."""
+    for number, step in enumerate(steps):
+        gain = -np.inf if step is None else step.elbo(probe(step.from_normal(noise))[0]) - elbo
+        if step is not None and gain > 0:
+            return step, gain, number
+    return None
 
 
 def _curvature(probe: Probe, points: np.ndarray) -> np.ndarray | None:
@@ -127,10 +139,10 @@ def _root(matrix: np.ndarray) -> np.ndarray | None:
         return None
 
 
-def _factor(root: np.ndarray) -> np.ndarray:
+def _factor(root: np.ndarray) -> np.ndarray | None:
     """Returns a lower triangular F with F Fᵀ the inverse of R Rᵀ, standard deviations kept within bounds."""
     covariance = cho_solve((root, True), np.eye(len(root)))
     sd = np.sqrt(np.diag(covariance))
     # The jitter covers rounding of a flat direction.
-    correlation = np.linalg.cholesky(covariance / np.outer(sd, sd) + 1e-6 * np.eye(len(sd)))
-    return np.clip(sd, 1 / LARGEST, LARGEST)[:, None] * correlation
+    correlation = _root(covariance / np.outer(sd, sd) + 1e-6 * np.eye(len(sd)))
+    return None if correlation is None else np.clip(sd, 1 / LARGEST, LARGEST)[:, None] * correlation

@@ -25,8 +25,8 @@ SMALLEST = 1e-6
 TINY = 1e-5
 """Size of a new direction, relative to the product that it comes from, below which it is rounding."""
 NUM_SIGNS, PRIOR, SPREAD = 8, 0.2, 10.0
-"""Random vectors of signs that estimate a diagonal, the weight of its mean beside such an estimate, and how far it
-may be from its mean, as a factor."""
+"""Random vectors of signs that estimate a diagonal, the weight of its mean beside such an estimate, and how far
+it may be from its mean, as a factor."""
 
 
 class Spiked(NamedTuple):
