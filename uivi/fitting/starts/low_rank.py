@@ -17,7 +17,7 @@ NUM_DRAWS, NUM_POINTS = 192, 4
 """Draws of a step, in pairs, and those of them at which second derivatives are taken."""
 MAX_STEPS = 8
 RATES = (1.0, 0.3, 0.1)
-"""Shares of a step that are tried in turn, until the ELBO rises."""
+"""Shares of a step that are tried. The one with the largest ELBO is made."""
 ENOUGH_PER_DIM = 5e-4
 """The search ends when a step gains less than this for each dimension, in nats."""
 SMALLEST = 1e-6
@@ -72,8 +72,7 @@ class _Spectrum(NamedTuple):
 
     def gaussian(self, loc: np.ndarray, gradient: np.ndarray, rate: float) -> Spiked:
         """Returns the Gaussian of this spectrum after a Newton step, or a share of the way from N(loc, D²)."""
-        rest = self.rest
-        slope = self.scale * gradient
+        rest, slope = self.rest, self.scale * gradient
         step = slope / rest + self.vectors @ ((self.vectors.T @ slope) * (1 / self.values - 1 / rest))
         stretch = Stretch(self.vectors, (rest / self.values) ** (0.5 * rate))
         return Spiked(loc + rate * self.scale * step, self.scale * rest ** (-0.5 * rate), stretch)
@@ -92,12 +91,13 @@ def low_rank(
         usable = np.isfinite(values) & np.all(np.isfinite(gradients), 1)
         if not usable.any():
             break
-        gradient, elbo, gain = np.mean(gradients[usable], 0), now.elbo(values), -np.inf
-        for spectrum in _spectra(rng, probe, z[:: NUM_DRAWS // NUM_POINTS], now.scale, rank):
-            tried = [spectrum.gaussian(now.loc, gradient, rate) for rate in RATES]
-            elbos = [step.elbo(probe(step.from_normal(noise))[0]) for step in tried]
-            if (best := max(elbos)) - elbo > max(gain, 0.0):
-                now, gain = tried[elbos.index(best)], best - elbo
+        gradient, elbo = np.mean(gradients[usable], 0), now.elbo(values)
+        spectra = _spectra(rng, probe, z[:: NUM_DRAWS // NUM_POINTS], now.scale, rank)
+        tried = [spectrum.gaussian(now.loc, gradient, rate) for spectrum in spectra for rate in RATES]
+        elbos = [step.elbo(probe(step.from_normal(noise))[0]) for step in tried]
+        gain = max(elbos, default=-np.inf) - elbo
+        if gain > 0:
+            now = tried[int(np.argmax(elbos))]
         if not gain > ENOUGH_PER_DIM * len(loc):
             break
     return None if now is first else now
