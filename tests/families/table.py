@@ -28,10 +28,12 @@ from uivi.families import (
     Sheared,
     Standardised,
     StandardNormal,
+    Stretched,
     TwoNetGaussian,
     Uniform,
     Warped,
 )
+from uivi.families.conditionals.stretched import Stretch
 from uivi.integrations.flowjax import Flow, RealNVP
 
 NOISE_DIM = 2
@@ -114,6 +116,13 @@ def _standardised(inner, factor):
     return make
 
 
+def _stretched(key, dim, context_dim):
+    basis = jnp.array([[0.6], [0.8]])[:dim]
+    return Stretched.on(
+        _net_gaussian(key, dim, context_dim), Stretch(basis / jnp.linalg.norm(basis), jnp.array([0.4]))
+    )
+
+
 def _at_particles(key, dim, context_dim):
     return AtParticles.create(key, 5, _net_gaussian(key, dim, context_dim))
 
@@ -137,6 +146,7 @@ CONDITIONALS = {
     "standardised": Row(_standardised(_net_gaussian, [[0.5, 0.3], [-0.4, 0.5]])),
     "standardised-diagonal": Row(_standardised(_gaussian, [3.0, 0.2])),
     "sheared": Row(_sheared(_net_gaussian)),
+    "stretched": Row(_stretched),
     "warped": Row(_warped(_net_gaussian)),
     "at-particles": Row(_at_particles, noise_dim=1),
     "linear-gaussian": Row(_linear, takes_context=False),

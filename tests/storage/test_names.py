@@ -36,6 +36,7 @@ FIELDS = {
     "Sheared": ["inner", "hidden", "bias", "out"],
     "StandardNormal": ["dim"],
     "Standardised": ["inner", "loc", "factor", "inverse", "volume"],
+    "Stretched": ["inner", "basis", "factors"],
     "TwoNetGaussian": ["loc_net", "scale_net"],
     "Uniform": ["dim"],
     "Warped": ["inner", "skew", "log_tail"],

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from uivi.targets import Density
-from uivi.targets.cost import UNKNOWN_TURNS, operations
+from uivi.targets.cost import UNKNOWN_TURNS, operations, operations_side_by_side
 from uivi.targets.traced import traced
 
 ROWS = 1_000
@@ -61,3 +61,12 @@ def test_matrices_cost_their_cube():
 
 def test_an_untraced_target_has_no_cost():
     assert operations(Density(lambda z: jnp.sum(z), 2)) == 0
+
+
+def test_side_by_side_products_cost_little():
+    density = lambda z: jnp.sum(X @ z)
+    assert operations_side_by_side(density, 3) < 0.5 * cost(density)
+    elementwise = lambda z: jnp.sum(jnp.exp(z))
+    assert 0.9 < operations_side_by_side(elementwise, 3) / cost(elementwise) < 1.1
+    # What does not depend on z is computed once for all.
+    assert operations_side_by_side(lambda z: jnp.sum(z) * jnp.sum(jnp.exp(X)), 3) < 0.1 * X.size

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from uivi.targets.probe import Probe
+from uivi.targets.probe import ROWS_AT_ONCE, Probe
 
 
 def log_density(z):
@@ -26,3 +26,11 @@ def test_the_hessian():
     point = np.array([1.0, 2.0, -1.0])
     expected = np.diag(-3 * point**2) + np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0.0]])
     np.testing.assert_allclose(Probe(log_density, 4).hessian(point), expected, rtol=1e-5)
+
+
+def test_a_large_hessian_comes_in_pieces():
+    dim = ROWS_AT_ONCE + 40
+    coupled = lambda z: -jnp.sum(jnp.cosh(z)) + jnp.sum(z[1:] * z[:-1] ** 2)
+    point = np.random.default_rng(0).normal(size=dim).astype(np.float32)
+    found = Probe(coupled, 4).hessian(point.astype(float))
+    np.testing.assert_allclose(found, jax.hessian(coupled)(jnp.asarray(point)), rtol=1e-5, atol=1e-6)

@@ -19,6 +19,7 @@ from uivi.families.conditionals import (
     Reparameterised,
     Sheared,
     Standardised,
+    Stretched,
     Warped,
 )
 from uivi.families.explicit import AbstractExplicit, ExplicitGaussian, TwoNetGaussian
@@ -55,6 +56,7 @@ __all__ = [
     "Sheared",
     "StandardNormal",
     "Standardised",
+    "Stretched",
     "TwoNetGaussian",
     "Uniform",
     "Warped",

@@ -21,11 +21,13 @@ from uivi.estimators.base import AbstractEstimator
 from uivi.evaluation.check import Check
 from uivi.families.base import AbstractFamily
 from uivi.families.conditionals.affine import Frame
+from uivi.families.conditionals.stretched import Stretch
 from uivi.fitting.ahead import ahead
 from uivi.fitting.posterior import Posterior, quantities
 from uivi.fitting.prechecks import check_optimizer, check_outside, check_structure, check_target, check_trace
 from uivi.fitting.problem import Problem, problem_of
 from uivi.fitting.starts.checked import checked_start
+from uivi.fitting.starts.effort import Curvature, curvature
 from uivi.fitting.starts.search import Start
 from uivi.presets.density import family_on
 from uivi.storage import descriptions
@@ -125,8 +127,10 @@ def fit(
         is_searched = family is None and problem.has_start
         # The shapes of a fit are known before its start is: compilation need not wait for the search.
         make = functools.partial(_state_on, keys["family"], keys["run"], target=target)
+        spent = _curvature(problem, target) if is_searched else Curvature()
+        unit = _unit_frame(target.dim, spent)
         if is_searched:
-            first = eqx.filter_eval_shape(family_on, keys["family"], target.dim, _unit_frame(target.dim))
+            first = eqx.filter_eval_shape(family_on, keys["family"], target.dim, unit)
         else:
             first = presets.default_family(keys["family"], target.dim) if family is None else family
         check_structure(keys["check"], target, first)
@@ -141,13 +145,13 @@ def fit(
         optimizer, is_own = optimizer or presets.default_optimizer(num_steps), optimizer is not None
         methods = [Method(estimator, optimizer) for estimator in estimators]
         if is_searched:
-            shapes = eqx.filter_eval_shape(make, methods[0], _unit_frame(target.dim))
+            shapes = eqx.filter_eval_shape(make, methods[0], unit)
             compiler.begin(methods[0], _zeros_like(shapes, keys["run"]), has_elbo=has_elbo)
             if isinstance(target, AbstractGlobalTarget):
                 # Compiled now: the updates are still being traced, which leaves a core to XLA.
-                make(methods[0], _unit_frame(target.dim))
+                make(methods[0], unit)
             shown.phase("searching for a start")
-            start = checked_start(keys["start"], problem, target)
+            start = checked_start(keys["start"], problem, target, spent)
             state = make(methods[0], start.frame(), target=_anchored(target, start))
         else:
             start = None
@@ -221,10 +225,20 @@ def _as_fitted(problem: Problem) -> AbstractTarget:
     return traced(target)
 
 
-def _unit_frame(dim: int) -> Frame:
+def _curvature(problem: Problem, target: AbstractTarget) -> Curvature:
+    """Returns what the search may spend on the covariance of a large z."""
+    if target.dim <= presets.FULL_COVARIANCE_UP_TO:
+        return Curvature()
+    assert isinstance(target, AbstractSingleSiteTarget)
+    return curvature(target.log_density if problem.rough is None else problem.rough, target.dim)
+
+
+def _unit_frame(dim: int, spent: Curvature) -> Frame:
     """Returns a frame of the shapes that the search will find."""
-    is_full = dim <= presets.FULL_COVARIANCE_UP_TO
-    return Start(np.zeros(dim), np.eye(dim) if is_full else np.ones(dim)).frame()
+    is_full = dim <= presets.FULL_COVARIANCE_UP_TO or spent.hessians > 0
+    start = Start(np.zeros(dim), np.eye(dim) if is_full else np.ones(dim))
+    stretch = Stretch.none(dim, spent.directions) if spent.directions else None
+    return start._replace(stretch=stretch).frame()
 
 
 @once_jit

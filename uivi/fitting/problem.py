@@ -15,10 +15,12 @@ from jaxtyping import Array, Float, PyTree
 from uivi import _checks
 from uivi._types import Key, Latent, Scalar
 from uivi.integrations.recognition import recognise, refuse_class
-from uivi.targets.base import AbstractTarget
+from uivi.presets import FULL_COVARIANCE_UP_TO
+from uivi.targets.base import AbstractGlobalTarget, AbstractTarget
 from uivi.targets.density import Density
 from uivi.targets.model import AbstractModelTarget
 from uivi.targets.probe import generator
+from uivi.trainable import trained
 
 MOST_DIMENSIONS = 10**7
 """Largest size of z. The search alone would need tens of gigabytes of memory for more."""
@@ -90,9 +92,7 @@ def problem_of(
             raise ValueError(
                 f"expected `dim` to be at most {MOST_DIMENSIONS:,}, got {size:,}: is it a typing error?"
             )
-        around = generator(key).uniform(-RADIUS, RADIUS, (NUM_POINTS - 1, size))
-        points = np.concatenate([np.zeros((1, size)), around])
-        return Problem(Density(_plain_function(given), size), _zeros(size), points)
+        return Problem(Density(_plain_function(given), size), _zeros(size), _around_zero(key, size))
     return _of_example(given, init)
 
 
@@ -103,7 +103,16 @@ def _of_target(target: AbstractTarget, dim: int | None, init: PyTree, key: Key) 
         raise ValueError("expected no `init` beside a target: give the family its starting point")
     if isinstance(target, AbstractModelTarget):
         return Problem(target, target.model.example, None, target.rough(key))
-    return Problem(target, _zeros(target.dim), None)
+    # With fewer dimensions, the family has a covariance to train and needs no start.
+    is_large = target.dim > FULL_COVARIANCE_UP_TO
+    is_posterior = isinstance(target, AbstractGlobalTarget) and not jax.tree.leaves(trained(target))
+    points = _around_zero(key, target.dim) if is_large and is_posterior else None
+    return Problem(target, _zeros(target.dim), points)
+
+
+def _around_zero(key: Key, size: int) -> Float[np.ndarray, "K D"]:
+    around = generator(key).uniform(-RADIUS, RADIUS, (NUM_POINTS - 1, size))
+    return np.concatenate([np.zeros((1, size)), around])
 
 
 def _of_example(log_density: Callable, init: PyTree) -> Problem:

@@ -101,7 +101,9 @@ class Flow(AbstractExplicit):
         arrays = jax.jit(lambda key: _arrays(_made(make, key)))(key)
         chosen = Frame.create(jnp.zeros(size), jnp.ones(size)) if frame is None else frame
         _checks.shape("the location of `frame`", chosen.loc, (size,), "it must have the size of the flow")
-        return cls(make, arrays, *(NonTrainable(x) for x in chosen))
+        # A flow has its own means for what a stretch would do.
+        *parts, _ = chosen
+        return cls(make, arrays, *(NonTrainable(x) for x in parts))
 
     @property
     def dim(self) -> int:

@@ -54,8 +54,9 @@ def default_family(
     Up to 200 dimensions z = shift + A w with w ~ N(μ(ε), diag(σ(ε)²)). The numbers ε can bend q in as many
     directions as there are of them, ten at most. So if z is larger than that, its coordinates also shift one
     another (`Sheared`), and three numbers ε are enough. Above 200 dimensions, every coordinate of w has a skew
-    of its own (`Warped`) instead of A and the shifts. The first `min(dim, noise_dim)` coordinates of w start as
-    0.7 ε + 0.7 u: q starts near N(0, I), or near `start`, with a strong dependence between ε and z.
+    of its own (`Warped`) instead of A and the shifts, and the correlations are those of `start`, which stay as
+    they are. The first `min(dim, noise_dim)` coordinates of w start as 0.7 ε + 0.7 u: q starts near N(0, I), or
+    near `start`, with a strong dependence between ε and z.
 
     Args:
         key: random key.

@@ -34,6 +34,7 @@ CLASSES: dict[str, type[eqx.Module]] = {
     "Reparameterised": families.Reparameterised,
     "Sheared": families.Sheared,
     "Standardised": families.Standardised,
+    "Stretched": families.Stretched,
     "Warped": families.Warped,
     # Scales.
     "LogScale": families.LogScale,

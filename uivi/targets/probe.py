@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -13,6 +15,9 @@ from uivi.targets.model import AbstractModel
 
 NUM_TRIES = 100
 """Number of random points that are tried as starting points."""
+
+ROWS_AT_ONCE = 256
+"""Rows of a larger Hessian that are computed side by side. It bounds the memory."""
 
 LogDensity = Callable[[Latent], Scalar]
 
@@ -51,8 +56,18 @@ class Probe:
 
     def hessian(self, point: np.ndarray) -> np.ndarray:
         """Returns the matrix of second derivatives at one point. It costs about as much as D evaluations."""
-        self._left -= len(point)
-        return np.asarray(_hessian(self._log_density, _as_jax(point)), np.float64)
+        dim = len(point)
+        self._left -= dim
+        place = _as_jax(point)
+        if dim <= ROWS_AT_ONCE:
+            return np.asarray(_hessian(self._log_density, place), np.float64)
+        rows = [_hessian_rows(self._log_density, place, np.int32(i)) for i in range(0, dim, ROWS_AT_ONCE)]
+        return np.concatenate([np.asarray(each, np.float64) for each in rows])[:dim]
+
+    def curvature_along(self, points: np.ndarray, direction: np.ndarray) -> np.ndarray:
+        """Returns the mean over some points of the Hessian times a vector."""
+        self._left -= len(points)
+        return np.asarray(_slopes_along(self._log_density, _as_jax(points), _as_jax(direction)), np.float64)
 
 
 def generator(key: Key) -> np.random.Generator:
@@ -93,6 +108,20 @@ def _values_and_gradients(
 @seldom_jit
 def _hessian(log_density: LogDensity, point: Latent) -> Float[Array, "D D"]:
     return jax.hessian(log_density)(point)
+
+
+@seldom_jit
+def _hessian_rows(log_density: LogDensity, point: Latent, first: Any) -> Float[Array, "R D"]:
+    """Returns rows of the Hessian. Those after its last are zero."""
+    slope = lambda direction: jax.jvp(jax.grad(log_density), (point,), (direction,))[1]
+    places = first + jnp.arange(ROWS_AT_ONCE, dtype=jnp.int32)
+    return jax.vmap(slope)(jax.nn.one_hot(places, len(point), dtype=point.dtype))
+
+
+@seldom_jit
+def _slopes_along(log_density: LogDensity, points: Float[Array, "S D"], direction: Latent) -> Latent:
+    slope = lambda point: jax.jvp(jax.grad(log_density), (point,), (direction,))[1]
+    return jnp.mean(jax.vmap(slope)(points), 0)
 
 
 def _as_jax(points: np.ndarray) -> Array:

@@ -114,3 +114,15 @@ def regression(rows, columns):
     """The target of a logistic regression, which nothing evaluates here."""
     x = np.ones((rows, columns), np.float32)
     return traced(Density(lambda z: -jnp.sum(jnp.logaddexp(0.0, x @ z)), columns))
+
+
+def test_the_covariance_of_a_large_z_has_a_counted_price():
+    cheap = lambda z: -0.5 * jnp.sum(z**2)
+    assert effort.curvature(cheap, 300) == effort.Curvature(hessians=effort.MOST_HESSIANS)
+    larger = effort.LARGEST_FULL + 1
+    assert effort.curvature(cheap, larger) == effort.Curvature(directions=effort.MOST_DIRECTIONS)
+    huge = effort.NUMBERS_IN_DIRECTIONS // effort.FEWEST_DIRECTIONS + 1
+    assert effort.curvature(cheap, huge) == effort.Curvature()
+    slow = lambda rows: lambda z: jnp.sum(jax.scipy.special.gammaln(jnp.exp(z[0]) * jnp.ones(rows)))
+    assert effort.curvature(slow(10**5), 300) == effort.Curvature(directions=effort.MOST_DIRECTIONS)
+    assert effort.curvature(slow(10**7), 300) == effort.Curvature()

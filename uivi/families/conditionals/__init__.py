@@ -12,6 +12,7 @@ from uivi.families.conditionals.particles import AtParticles
 from uivi.families.conditionals.positive import Exponential, Gamma
 from uivi.families.conditionals.scales import AbstractScale, LogScale, RawScale
 from uivi.families.conditionals.sheared import Sheared
+from uivi.families.conditionals.stretched import Stretched
 from uivi.families.conditionals.user import Reparameterised
 from uivi.families.conditionals.warped import Warped
 
@@ -33,5 +34,6 @@ __all__ = [
     "Reparameterised",
     "Sheared",
     "Standardised",
+    "Stretched",
     "Warped",
 ]

@@ -13,6 +13,7 @@ from uivi import _checks
 from uivi._types import Latent, Scalar
 from uivi.families.conditionals.base import AbstractConditional
 from uivi.families.conditionals.mapped import AbstractMapped
+from uivi.families.conditionals.stretched import Stretch, Stretched
 from uivi.trainable import NonTrainable
 
 
@@ -114,7 +115,9 @@ class Standardised(AbstractMapped):
     @classmethod
     def on(cls, inner: AbstractConditional, frame: "Frame") -> "Standardised":
         """Wraps `inner` by a frame that is made already."""
-        return cls(inner, *(NonTrainable(x) for x in frame))
+        *parts, stretch = frame
+        inner = inner if stretch is None else Stretched.on(inner, stretch)
+        return cls(inner, *(NonTrainable(x) for x in parts))
 
     @property
     def frame(self) -> "Frame":
@@ -148,12 +151,14 @@ class Frame(NamedTuple):
         factor: F, a matrix or a diagonal.
         inverse: F⁻¹.
         volume: log |det F|.
+        stretch: a stretch of w before F, or None; see `uivi.families.Stretched`.
     """
 
     loc: Array
     factor: Array
     inverse: Array
     volume: Array
+    stretch: Stretch | None = None
 
     @classmethod
     def create(cls, loc: Array | np.ndarray, factor: Array | np.ndarray) -> "Frame":
@@ -172,12 +177,13 @@ class Frame(NamedTuple):
         return cls(*(place(x) for x in (loc, wide, inverse, volume)))
 
     def move(self, w: Latent) -> Latent:
-        """Returns loc + F w."""
-        return self.loc + _times(self.factor, w)
+        """Returns loc + F w, with w stretched before if there is a stretch."""
+        return self.loc + _times(self.factor, w if self.stretch is None else self.stretch.times(w))
 
     def whiten(self, z: Latent) -> Latent:
-        """Returns F⁻¹ (z - loc)."""
-        return _times(self.inverse, z - self.loc)
+        """Returns w."""
+        w = _times(self.inverse, z - self.loc)
+        return w if self.stretch is None else self.stretch.inverse().times(w)
 
 
 def _times(factor: Float[Array, "D D"] | Float[Array, "D"], w: Latent) -> Latent:

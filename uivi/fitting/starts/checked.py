@@ -11,8 +11,8 @@ from uivi.evaluation.findings import COARSE_NATS
 from uivi.evaluation.precision import step_of
 from uivi.fitting.prechecks import ADVICE, NUM_TRIES, check_gradients, check_numbers
 from uivi.fitting.problem import NUM_POINTS, Problem
-from uivi.fitting.starts.effort import MANY_POINTS, look_around, probe_of
-from uivi.fitting.starts.search import Start, explored, find_start, recentred
+from uivi.fitting.starts.effort import MANY_POINTS, Curvature, look_around, probe_of
+from uivi.fitting.starts.search import NO_CURVATURE, Start, explored, find_start, recentred
 from uivi.targets.base import AbstractSingleSiteTarget, AbstractTarget
 from uivi.targets.model import AbstractModelTarget
 from uivi.targets.probe import Probe, finite_points, generator
@@ -22,13 +22,16 @@ JITTER = 0.1
 these are larger than one."""
 
 
-def checked_start(key: Key, problem: Problem, target: AbstractTarget) -> Start:
+def checked_start(
+    key: Key, problem: Problem, target: AbstractTarget, curvature: Curvature = NO_CURVATURE
+) -> Start:
     """Finds a rough Gaussian approximation of the posterior.
 
     Args:
         key: random key.
         problem: a problem with one posterior.
         target: its target, as the fit sees it.
+        curvature: what may be spent on the covariance of a large z.
 
     Raises:
         ValueError: if the log density or its gradient is not finite where the fit may start.
@@ -42,7 +45,8 @@ def checked_start(key: Key, problem: Problem, target: AbstractTarget) -> Start:
     values, gradients = check_numbers(target.log_density, probe, points)
     if len(points) == 1 and not gradients.all():
         points = np.concatenate([points, _around(key, probe, points[0])])
-    search = lambda probe: find_start(key, probe, points, full_up_to=presets.FULL_COVARIANCE_UP_TO)
+    full_up_to = presets.FULL_COVARIANCE_UP_TO
+    search = lambda probe: find_start(key, probe, points, full_up_to=full_up_to, curvature=curvature)
     if problem.rough is not None:
         check_gradients(problem.target, gradients)
         _warn_if_coarse(values)

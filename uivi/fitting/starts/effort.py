@@ -6,10 +6,11 @@ machine.
 
 import math
 import warnings
+from typing import NamedTuple
 
 from uivi.targets.base import AbstractGlobalTarget, AbstractSingleSiteTarget
-from uivi.targets.cost import operations
-from uivi.targets.probe import Probe
+from uivi.targets.cost import operations, operations_side_by_side
+from uivi.targets.probe import LogDensity, Probe
 
 MANY_POINTS, SOME_POINTS, FEW_POINTS = 64, 8, 4
 """Points in one call of the probe: for a cheap density, for an expensive one, and where a call streams all rows
@@ -26,11 +27,47 @@ evaluations before that."""
 MOST_TO_EXPLORE = 2 * 10**9
 """Operations for the paths that only look for other modes: a second or two on two cores."""
 
+LARGEST_FULL = 4_000
+"""Largest size of z whose start has a full covariance: two matrices of 64 MB go through every update."""
+MOST_FOR_HESSIANS = 4 * 10**10
+"""Operations for the Hessians of a large z: a minute or two on a core."""
+MOST_HESSIANS, FEWEST_HESSIANS = 192, 32
+"""Number of Hessians that is always enough, and the number below which there had better be none."""
+PRODUCTS_PER_DIRECTION = 64
+"""Products of a Hessian with a vector for each direction: at four points, twice in each of eight steps."""
+MOST_DIRECTIONS, FEWEST_DIRECTIONS = 100, 10
+"""Directions in which the covariance of a larger z, or of one with an expensive density, is not diagonal."""
+NUMBERS_IN_DIRECTIONS = 2 * 10**7
+"""Numbers in all of them. It bounds the memory."""
+
+
+class Curvature(NamedTuple):
+    """What the search may spend on the covariance of a large z: Hessians, directions, or neither.
+
+    Attributes:
+        hessians: number of Hessians, for a full covariance.
+        directions: number of directions that are not on the axes, for one of low rank plus a diagonal.
+    """
+
+    hessians: int = 0
+    directions: int = 0
+
+
+def curvature(log_density: LogDensity, dim: int) -> Curvature:
+    """Returns what the search may spend on the covariance of a large z: its size and the cost decide."""
+    cost = max(operations_side_by_side(log_density, dim), 1.0)
+    number = int(min(MOST_HESSIANS, MOST_FOR_HESSIANS / (dim * cost)))
+    if dim <= LARGEST_FULL and number >= FEWEST_HESSIANS:
+        return Curvature(hessians=number)
+    rank = min(MOST_DIRECTIONS, NUMBERS_IN_DIRECTIONS // dim)
+    is_affordable = rank >= FEWEST_DIRECTIONS and PRODUCTS_PER_DIRECTION * rank * cost <= MOST_FOR_HESSIANS
+    return Curvature(directions=rank if is_affordable else 0)
+
 
 def look_around(target: AbstractSingleSiteTarget) -> Probe:
     """Returns the probe of the paths that look for other modes, spent at once if the density is expensive."""
     cost = operations(target) if isinstance(target, AbstractGlobalTarget) else math.inf
-    return Probe(target.log_density, MANY_POINTS, MOST_TO_EXPLORE / cost if cost <= CHEAP else 0.0)
+    return Probe(target.log_density, MANY_POINTS, MOST_TO_EXPLORE / max(cost, 1) if cost <= CHEAP else 0.0)
 
 
 def probe_of(target: AbstractSingleSiteTarget) -> Probe:

@@ -33,8 +33,8 @@ def laplace(probe: Probe, start: np.ndarray) -> tuple[np.ndarray, np.ndarray] | 
         value, gradient, hessian = values[best], gradients[best], curvature
         if gain < 1e-4 or probe.is_spent:
             break
-    vectors, values = _positive(hessian)
-    root = vectors / np.sqrt(values)
+    scale, vectors, values = spectrum(hessian)
+    root = vectors / scale[:, None] / np.sqrt(values)
     sd = np.linalg.norm(root, axis=1)
     unit = root / sd[:, None]
     # The jitter covers rounding of a flat direction.
@@ -44,16 +44,17 @@ def laplace(probe: Probe, start: np.ndarray) -> tuple[np.ndarray, np.ndarray] | 
 
 def _steps(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     """Returns one step for each damping."""
-    vectors, values = _positive(hessian)
+    scale, vectors, values = spectrum(hessian)
+    vectors = vectors / scale[:, None]
     return (vectors.T @ gradient / (values + DAMPINGS[:, None])) @ vectors.T
 
 
-def _positive(hessian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns V and λ > 0 with V diag(1/λ) Vᵀ the inverse of minus the Hessian, made positive definite.
+def spectrum(hessian: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns s, V and λ > 0 with diag(s) V diag(λ) Vᵀ diag(s) minus the Hessian, made positive definite.
 
-    In the units of V, which are those of each coordinate's own curvature, λ is of order one.
+    In the units of s, which are those of each coordinate's own curvature, λ is of order one.
     """
     scale = np.sqrt(np.maximum(np.abs(np.diag(hessian)), 1 / LARGEST**2))
     values, vectors = np.linalg.eigh(-hessian / np.outer(scale, scale))
     # Absolute values turn a saddle's uphill direction into a step of the right length.
-    return vectors / scale[:, None], np.maximum(np.abs(values), 1e-7)
+    return scale, vectors, np.maximum(np.abs(values), 1e-7)

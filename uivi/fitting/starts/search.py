@@ -4,6 +4,7 @@ They only set the location and scale on which q is fitted; see `uivi.families.St
 """
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,10 @@ from jaxtyping import Array, Float
 from uivi._types import Key
 from uivi.evaluation.coverage import Region
 from uivi.families.conditionals.affine import Frame
+from uivi.families.conditionals.stretched import Stretch
+from uivi.fitting.starts.averaged import averaged_newton
+from uivi.fitting.starts.effort import Curvature
+from uivi.fitting.starts.low_rank import low_rank
 from uivi.fitting.starts.newton import LARGEST, laplace
 from uivi.fitting.starts.pathfinder import Gaussian, best_gaussians
 from uivi.targets.probe import Probe, generator
@@ -28,6 +33,9 @@ STRETCHES = (3.0, 30.0)
 """How much wider than the start the other half is scattered: from the first to the second."""
 
 
+NO_CURVATURE = Curvature()
+
+
 class Start(NamedTuple):
     """A rough Gaussian approximation.
 
@@ -37,6 +45,7 @@ class Start(NamedTuple):
         elbo: its ELBO in nats, from up to 192 draws; -inf if the search failed, NaN if unknown.
         name: name of the search that found it.
         regions: where the paths of the search have ended.
+        stretch: a stretch before F, or None; see `uivi.families.Stretched`.
     """
 
     loc: Float[Array, "D"] | Float[np.ndarray, "D"]
@@ -44,42 +53,77 @@ class Start(NamedTuple):
     elbo: float = math.nan
     name: str = "given"
     regions: tuple[Region, ...] = ()
+    stretch: Stretch | None = None
 
     def frame(self) -> Frame:
         """Returns location and scale for `uivi.families.Standardised`, in JAX's precision."""
-        return Frame.create(self.loc, self.factor)
+        frame = Frame.create(self.loc, self.factor)
+        return frame if self.stretch is None else frame._replace(stretch=self.stretch.on_device())
 
     def from_normal(self, noise: np.ndarray) -> np.ndarray:
         """Maps standard normal vectors, shape (S, D), to draws."""
         loc, factor = np.asarray(self.loc), np.asarray(self.factor)
+        noise = noise if self.stretch is None else self.stretch.times(noise)
         return loc + (noise @ factor.T if factor.ndim == 2 else noise * factor)
 
 
-def find_start(key: Key, probe: Probe, points: Float[np.ndarray, "K D"], *, full_up_to: int) -> Start:
+def find_start(
+    key: Key,
+    probe: Probe,
+    points: Float[np.ndarray, "K D"],
+    *,
+    full_up_to: int,
+    curvature: Curvature = NO_CURVATURE,
+) -> Start:
     """Returns the candidate with the largest ELBO.
 
     Pathfinder searches along a quasi-Newton path, so it does not run into a mode of infinite density. Laplace's
     approximation, with exact second derivatives, is better where the posterior is narrow in some direction.
-    Both may fail: the fit then starts at the first of `points`, on a unit scale.
+    Above `full_up_to` dimensions, second derivatives averaged over draws take its place. All may fail: the fit
+    then starts at the first of `points`, on a unit scale.
 
     Args:
         key: random key.
         probe: log density.
         points: starting points of the paths.
-        full_up_to: largest D for which the full covariance is kept; above it, only standard deviations.
+        full_up_to: largest D for which the full covariance is kept in any case.
+        curvature: what may be spent on the covariance of a larger z; without anything, the start has standard
+            deviations only.
     """
     rng, dim = generator(key), points.shape[1]
-    is_full = dim <= full_up_to
+    is_large = dim > full_up_to
+    is_full = not is_large or curvature.hessians > 0
     candidates = [Start(points[0], np.eye(dim) if is_full else np.ones(dim), name="origin")]
     gaussians = best_gaussians(rng, probe, points)
     if gaussians:
         candidates.append(_mixture(gaussians, is_full=is_full))
-    if is_full and (found := laplace(probe, np.asarray(candidates[-1].loc))) is not None:
+    loc, factor = np.asarray(candidates[-1].loc), np.asarray(candidates[-1].factor)
+    if not is_large and (found := laplace(probe, loc)) is not None:
         candidates.append(Start(*found, name="laplace"))
+    if is_large:
+        candidates += _with_curvature(rng, probe, loc, factor, curvature)
     noise = rng.standard_normal((min(NUM_ELBO, NUM_ELBO_PER_POINT * probe.size), dim))
     rated = [start._replace(elbo=_elbo(probe, start, noise)) for start in candidates]
     best = max(rated, key=lambda start: start.elbo)
+    if is_large and is_full:
+        best = best._replace(factor=_symmetric(np.asarray(best.factor)))
+    elif curvature.directions and best.stretch is None:
+        best = best._replace(stretch=Stretch.none(dim, curvature.directions))
     return best._replace(regions=tuple(gaussian.region() for gaussian in gaussians))
+
+
+def _with_curvature(
+    rng: np.random.Generator, probe: Probe, loc: np.ndarray, factor: np.ndarray, curvature: Curvature
+) -> Iterator[Start]:
+    """Yields a large start with the covariance that second derivatives give it, if they give it one."""
+    if curvature.hessians:
+        found = averaged_newton(rng, probe, loc, factor, curvature.hessians)
+        if found is not None:
+            yield Start(*found, name="averaged newton")
+    elif curvature.directions:
+        spiked = low_rank(rng, probe, loc, factor, curvature.directions)
+        if spiked is not None:
+            yield Start(spiked.loc, spiked.scale, name="lanczos", stretch=spiked.stretch)
 
 
 def explored(key: Key, probe: Probe, start: Start, point: Float[np.ndarray, "D"]) -> Start:
@@ -111,10 +155,15 @@ def recentred(start: Start, probe: Probe) -> Start:
     This is for a start that was found on part of the data, whose mode is a few standard deviations off.
     """
     loc, factor = np.asarray(start.loc, np.float64), np.asarray(start.factor, np.float64)
+    stretch = start.stretch
     values, gradients = probe(loc[None])
     for _ in range(NUM_RECENTRING):
         gradient = gradients[0]
-        step = factor @ (factor.T @ gradient) if factor.ndim == 2 else factor**2 * gradient
+        if factor.ndim == 2:
+            step = factor @ (factor.T @ gradient)
+        else:
+            inner = factor * gradient
+            step = factor * (inner if stretch is None else stretch.times(stretch.times(inner)))
         new_values, gradients = probe(loc[None] + step)
         if not new_values[0] > values[0]:
             break
@@ -146,10 +195,22 @@ def _mixture(gaussians: list[Gaussian], *, is_full: bool) -> Start:
     return Start(loc, scale[:, None] * np.linalg.cholesky(correlation), name="pathfinder")
 
 
+def _symmetric(factor: np.ndarray) -> np.ndarray:
+    """Returns F' with F' F'ᵀ = F Fᵀ, a symmetric matrix in units of the standard deviations.
+
+    It turns z as little as any F can, so that a warp of each coordinate of w can follow the skew of one of z.
+    """
+    sd = np.linalg.norm(factor, axis=1)
+    unit = factor / sd[:, None]
+    values, vectors = np.linalg.eigh(unit @ unit.T)
+    return sd[:, None] * ((vectors * np.sqrt(np.maximum(values, 1e-6))) @ vectors.T)
+
+
 def _elbo(probe: Probe, start: Start, noise: np.ndarray) -> float:
     """Returns the ELBO of a start, minus infinity if it is not finite."""
     factor = np.asarray(start.factor)
     log_p = np.mean(probe(start.from_normal(noise))[0])
     volume = np.sum(np.log(np.diag(factor) if factor.ndim == 2 else factor))
+    volume += 0.0 if start.stretch is None else np.sum(np.log(start.stretch.factors))
     elbo = log_p + volume + 0.5 * noise.shape[1] * np.log(2 * np.pi * np.e)
     return float(elbo) if np.isfinite(elbo) else -np.inf
