@@ -26,6 +26,7 @@ class Region(NamedTuple):
         radius: radius of the ellipsoid in standard deviations.
         log_mass: log of the integral of the unnormalised posterior over the ellipsoid.
         log_mass_stderr: its standard error.
+        origin: where the path began, if that is known.
     """
 
     mean: Float[np.ndarray, "D"]
@@ -33,6 +34,7 @@ class Region(NamedTuple):
     radius: float
     log_mass: float
     log_mass_stderr: float
+    origin: Float[np.ndarray, "D"] | None = None
 
 
 class Coverage(NamedTuple):
@@ -44,12 +46,15 @@ class Coverage(NamedTuple):
         distance: largest distance between two of them, in standard deviations of the nearer one; 0 for a single
             region.
         missed: share of the posterior in the largest region where q has less than half of it; 0 if none.
+        reach: largest distance of a path's beginning from the mean of q along a coordinate, in standard
+            deviations of q; 0 if unknown.
     """
 
     num_paths: int
     num_regions: int
     distance: float
     missed: float
+    reach: float = 0.0
 
 
 def coverage(regions: Sequence[Region], z: Float[np.ndarray, "S D"], log_mass: float) -> Coverage:
@@ -76,7 +81,15 @@ def coverage(regions: Sequence[Region], z: Float[np.ndarray, "S D"], log_mass: f
         if least > LEAST_SHARE and most < 0.5 * least:
             missed = max(missed, share)
     distances = [_between(one, other) for one in kept for other in kept if one is not other]
-    return Coverage(len(regions), len(kept), max(distances, default=0.0), missed)
+    begun = [region.origin for region in regions if region.origin is not None]
+    reach = _reach(np.stack(begun), draws) if begun else 0.0
+    return Coverage(len(regions), len(kept), max(distances, default=0.0), missed, reach)
+
+
+def _reach(points: np.ndarray, draws: np.ndarray) -> float:
+    """Returns the largest distance of a point from the mean of draws along a coordinate, in their sds."""
+    spread = np.maximum(draws.std(0), np.finfo(np.float32).tiny)
+    return float(np.max(np.abs(points - draws.mean(0)) / spread))
 
 
 def _between(one: Region, other: Region) -> float:

@@ -75,6 +75,7 @@ def with_verdict(check: Check, history: History) -> Check:
         *_precision(check),
         *_weights(check),
         *_coverage(check),
+        *_thorough(check),
         *_progress(history),
         *_skipped(check, history),
     ]
@@ -262,6 +263,25 @@ def _coverage(check: Check) -> Iterator[Finding]:
             Verdict.BAD,
             f"the search for a start met a narrow region that q misses, with {share}: use a larger noise_dim "
             "or a wider net, or give the peak a variable of its own",
+        )
+
+
+def _thorough(check: Check) -> Iterator[Finding]:
+    found = check.thorough
+    if found is None:
+        return
+    if found.missed:
+        yield Finding(
+            Verdict.BAD,
+            f"the thorough search met a part of the posterior that q misses, about {100 * found.missed:.0f} % "
+            f"of it, {found.distance:.0f} standard deviations from the mean of q: fit it on its own with "
+            "init=, or use a sampler for several modes",
+        )
+    if not found.num_particles:
+        yield Finding(
+            Verdict.CARE,
+            "the thorough search did not reach the posterior: its log density is too hard for tempering, so "
+            "mass far from q would stay unseen",
         )
 
 

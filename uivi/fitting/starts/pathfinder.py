@@ -36,6 +36,7 @@ class Gaussian(NamedTuple):
         factor: L.
         elbo: estimate of its ELBO.
         log_weights: log of p over its density, at draws inside its ellipsoid; minus infinity at others.
+        origin: where the path began.
     """
 
     mean: np.ndarray
@@ -44,6 +45,7 @@ class Gaussian(NamedTuple):
     factor: np.ndarray
     elbo: float = -np.inf
     log_weights: np.ndarray = np.zeros(0)
+    origin: np.ndarray | None = None
 
     def from_normal(self, noise: np.ndarray) -> np.ndarray:
         """Maps standard normal vectors, shape (S, D), to draws."""
@@ -68,7 +70,8 @@ class Gaussian(NamedTuple):
         log_mass = np.logaddexp.reduce(self.log_weights) - np.log(len(self.log_weights))
         relative = np.exp(self.log_weights - log_mass)
         stderr = np.std(relative) / np.sqrt(len(relative) - 1)
-        return Region(self.mean, self.distance, _radius(len(self.mean)), float(log_mass), float(stderr))
+        radius = _radius(len(self.mean))
+        return Region(self.mean, self.distance, radius, float(log_mass), float(stderr), self.origin)
 
     def covariance(self) -> np.ndarray:
         """Returns C."""
@@ -87,7 +90,7 @@ class Gaussian(NamedTuple):
 
 def best_gaussians(rng: np.random.Generator, probe: Probe, points: np.ndarray) -> list[Gaussian]:
     """Returns the Gaussian with the largest ELBO on the path from each point. A path may have none."""
-    paths = [_Path(point) for point in points[: max(1, probe.size // POINTS_PER_PATH)]]
+    paths = [_Path(point, origin=point) for point in points[: max(1, probe.size // POINTS_PER_PATH)]]
     _climb(probe, paths)
     found = []
     num_first, num_more = min(NUM_FIRST, probe.size), min(NUM_MORE, 2 * probe.size)
@@ -127,6 +130,7 @@ class _Path:
     """One climb: where it is, its recent steps, and the Gaussians that they give."""
 
     place: np.ndarray
+    origin: np.ndarray
     value: float = -np.inf
     gradient: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))
     diagonal: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))
@@ -205,7 +209,7 @@ class _Path:
         except np.linalg.LinAlgError:
             return None
         step = self.diagonal * self.gradient + beta @ (gamma @ (beta.T @ self.gradient))
-        return Gaussian(self.place + step, self.diagonal, basis, factor)
+        return Gaussian(self.place + step, self.diagonal, basis, factor, origin=self.origin)
 
 
 def _climb(probe: Probe, paths: list[_Path]) -> None:
