@@ -125,9 +125,8 @@ def _at_particles(key, dim, context_dim):
 def _at_modes(key, dim, context_dim):
     """Two modes that overlap, so that both have a part in every density."""
     factors = np.array([[0.8, 0.0], [0.3, 0.5]]), np.array([[0.6, 0.0], [-0.2, 0.9]])
-    frames = [
-        Frame.create(loc[:dim], f[:dim, :dim]) for loc, f in zip(np.array([[-1.0, 0.3], [0.7, -0.2]]), factors)
-    ]
+    places = zip(np.array([[-1.0, 0.3], [0.7, -0.2]]), factors, strict=True)
+    frames = [Frame.create(loc[:dim], factor[:dim, :dim]) for loc, factor in places]
     made = AtModes.on(_net_gaussian(key, dim, context_dim), Places.create(frames, np.array([0.4, 0.6])))
     trained = (0.2 * jnp.ones((2, dim)), jnp.array([[0.1], [-0.2]]) * jnp.ones((1, dim)))
     return eqx.tree_at(lambda m: (m.shift, m.log_scale), made, trained)

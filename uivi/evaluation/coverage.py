@@ -26,7 +26,8 @@ class Region(NamedTuple):
         radius: radius of the ellipsoid in standard deviations.
         log_mass: log of the integral of the unnormalised posterior over the ellipsoid.
         log_mass_stderr: its standard error.
-        origin: where the path began, if that is known.
+        origin: where the path began, if that is known; of several paths, the farthest beginning.
+        num_paths: number of paths that ended there.
     """
 
     mean: Float[np.ndarray, "D"]
@@ -35,6 +36,7 @@ class Region(NamedTuple):
     log_mass: float
     log_mass_stderr: float
     origin: Float[np.ndarray, "D"] | None = None
+    num_paths: int = 1
 
 
 class Coverage(NamedTuple):
@@ -83,7 +85,20 @@ def coverage(regions: Sequence[Region], z: Float[np.ndarray, "S D"], log_mass: f
     distances = [_between(one, other) for one in kept for other in kept if one is not other]
     begun = [region.origin for region in regions if region.origin is not None]
     reach = _reach(np.stack(begun), draws) if begun else 0.0
-    return Coverage(len(regions), len(kept), max(distances, default=0.0), missed, reach)
+    number = sum(region.num_paths for region in regions)
+    return Coverage(number, len(kept), max(distances, default=0.0), missed, reach)
+
+
+def separate(regions: Sequence[Region]) -> list[Region]:
+    """Returns one region for each place with at least `LEAST_SHARE` of their mass, the largest first."""
+    if not regions:
+        return []
+    kept: list[Region] = []
+    for region in sorted(regions, key=lambda region: -region.log_mass):
+        if all(_between(region, other) > region.radius for other in kept):
+            kept.append(region)
+    total = np.logaddexp.reduce([region.log_mass for region in kept])
+    return [region for region in kept if region.log_mass - total > math.log(LEAST_SHARE)]
 
 
 def _reach(points: np.ndarray, draws: np.ndarray) -> float:

@@ -22,6 +22,8 @@ expensive, a probe has fewer points, and these are at most one and two times as 
 NUM_BEST = 3
 POINTS_PER_PATH = 4
 """Least number of points of a probe for each path: where a density is expensive, there are fewer paths."""
+AT_ONCE = 8
+"""Paths that climb side by side where only their ends count."""
 ENOUGH_GAIN = 1e-4
 """A path ends when two steps in a row gain less than this, in nats and relative to float32's rounding."""
 
@@ -70,7 +72,7 @@ class Gaussian(NamedTuple):
         log_mass = np.logaddexp.reduce(self.log_weights) - np.log(len(self.log_weights))
         relative = np.exp(self.log_weights - log_mass)
         stderr = np.std(relative) / np.sqrt(len(relative) - 1)
-        radius = _radius(len(self.mean))
+        radius = radius_of(len(self.mean))
         return Region(self.mean, self.distance, radius, float(log_mass), float(stderr), self.origin)
 
     def covariance(self) -> np.ndarray:
@@ -110,7 +112,7 @@ def _ranked(
     noise = rng.standard_normal((num_draws, len(gaussians[0].mean)))
     values, _ = probe(np.concatenate([gaussian.from_normal(noise) for gaussian in gaussians]))
     squares = np.sum(noise**2, 1)
-    is_inside = squares <= _radius(noise.shape[1]) ** 2
+    is_inside = squares <= radius_of(noise.shape[1]) ** 2
     rated = []
     for gaussian, log_p in zip(gaussians, values.reshape(len(gaussians), num_draws), strict=True):
         entropy = gaussian.entropy()
@@ -120,9 +122,17 @@ def _ranked(
     return sorted((g for g in rated if np.isfinite(g.elbo)), key=lambda g: -g.elbo)
 
 
-def _radius(dim: int) -> float:
+def radius_of(dim: int) -> float:
     """Returns the radius of a ball with almost all of a standard normal vector."""
     return float(np.sqrt(dim + 3 * np.sqrt(2 * dim)))
+
+
+def climb(probe: Probe, points: np.ndarray) -> list[np.ndarray]:
+    """Returns the highest point of the path from each point, without any Gaussian."""
+    paths = [_Path(point, origin=point) for point in points]
+    for first in range(0, len(paths), AT_ONCE):
+        _climb(probe, paths[first : first + AT_ONCE])
+    return [path.place for path in paths]
 
 
 @dataclasses.dataclass

@@ -6,12 +6,15 @@ They only set the location and scale on which q is fitted; see `uivi.families.St
 import math
 from typing import NamedTuple
 
+import jax
 import numpy as np
 from jaxtyping import Array, Float
 
 from uivi._types import Key
 from uivi.evaluation.coverage import Region
 from uivi.families.conditionals.affine import Frame
+from uivi.families.conditionals.modes import Places
+from uivi.fitting.starts.modes import find_modes, places_of
 from uivi.fitting.starts.newton import LARGEST, laplace
 from uivi.fitting.starts.pathfinder import Gaussian, best_gaussians
 from uivi.targets.probe import Probe, generator
@@ -26,6 +29,8 @@ NEAR = 4.0
 coordinates, relative to them."""
 STRETCHES = (3.0, 30.0)
 """How much wider than the start the other half is scattered: from the first to the second."""
+FARTHEST = (100.0, 100.0, 300.0, 300.0)
+"""The same for paths from further out. In many dimensions they alone come nearer to another mode."""
 
 
 class Start(NamedTuple):
@@ -37,6 +42,7 @@ class Start(NamedTuple):
         elbo: its ELBO in nats, from up to 192 draws; -inf if the search failed, NaN if unknown.
         name: name of the search that found it.
         regions: where the paths of the search have ended.
+        places: several separate modes with their weights; None if there is one, or if none was looked for.
     """
 
     loc: Float[Array, "D"] | Float[np.ndarray, "D"]
@@ -44,10 +50,15 @@ class Start(NamedTuple):
     elbo: float = math.nan
     name: str = "given"
     regions: tuple[Region, ...] = ()
+    places: Places | None = None
 
     def frame(self) -> Frame:
         """Returns location and scale for `uivi.families.Standardised`, in JAX's precision."""
         return Frame.create(self.loc, self.factor)
+
+    def around(self) -> Frame | Places:
+        """Returns the places of several modes, or else location and scale."""
+        return self.frame() if self.places is None else self.places
 
     def from_normal(self, noise: np.ndarray) -> np.ndarray:
         """Maps standard normal vectors, shape (S, D), to draws."""
@@ -85,7 +96,9 @@ def find_start(key: Key, probe: Probe, points: Float[np.ndarray, "K D"], *, full
 def explored(key: Key, probe: Probe, start: Start, point: Float[np.ndarray, "D"]) -> Start:
     """Returns the start with the regions that paths from far-off points end in, besides its own.
 
-    Such paths are no better starts. But a mode that one of them meets and q misses is seen by the verdict.
+    Such paths are no better starts. But a mode that one of them meets and q misses is seen by the verdict. If
+    there are separate modes, more paths look for all of them, and q starts at every one. This needs curvatures,
+    so it is left out where a start has standard deviations only.
 
     Args:
         key: random key.
@@ -97,12 +110,20 @@ def explored(key: Key, probe: Probe, start: Start, point: Float[np.ndarray, "D"]
     near = point + NEAR * np.maximum(1.0, np.abs(point)) * rng.uniform(-1, 1, shape)
     wide = start.from_normal(np.geomspace(*STRETCHES, shape[0])[:, None] * rng.standard_normal(shape))
     regions = start.regions
-    for first in range(0, NUM_FAR, TOGETHER):
+    for first in range(0, NUM_FAR + len(FARTHEST), TOGETHER):
         if probe.is_spent:
             break
-        points = np.concatenate([near, wide])[first : first + TOGETHER]
+        if first < NUM_FAR:
+            points = np.concatenate([near, wide])[first : first + TOGETHER]
+        else:
+            noise = rng.standard_normal((len(FARTHEST), len(point)))
+            points = start.from_normal(np.array(FARTHEST)[:, None] * noise)
         regions += tuple(gaussian.region() for gaussian in best_gaussians(rng, probe, points))
-    return start._replace(regions=regions)
+    start = start._replace(regions=regions)
+    if np.ndim(start.factor) < 2 or not (modes := find_modes(jax.random.fold_in(key, 1), probe, regions)):
+        return start
+    found = tuple(mode.region() for mode in modes)
+    return start._replace(regions=(*regions, *found), places=places_of(modes))
 
 
 def recentred(start: Start, probe: Probe) -> Start:
