@@ -19,12 +19,10 @@ from uivi.fitting.starts.pathfinder import climb, radius_of
 from uivi.targets.probe import Probe, generator
 
 MOST_MODES = 64
-PATHS, MOST_BATCHES, IN_VAIN = 64, 30, 3
+PATHS, MOST_BATCHES, IN_VAIN = 64, 40, 6
 """Number of paths of a batch, largest number of batches, and of those in a row that meet no new mode."""
-SCATTERS = (0.5, 1.0, 2.0)
-"""Standard deviations of three quarters of the beginnings, in units of the spread of all modes found so far."""
 AROUND = (3.0, 30.0)
-"""How much wider than a mode the others are scattered around it: from the first to the second."""
+"""How much wider than a mode a quarter of them is scattered around it: from the first to the second."""
 SAME = 1.0
 """Distance below which two maxima are one, in standard deviations of the nearer one."""
 NUM_ON_LINE, DIP = 12, 3.0
@@ -34,6 +32,9 @@ DRAWS_PER_MODE = 256
 """Draws of every mode that estimate the masses."""
 WIDER = 1.5
 """Half of these draws reach further out: the norm of their noise grows by about this."""
+FLAT = math.log(20.0)
+"""Nats by which Laplace's approximation may exceed the mass of a mode. Beyond, the maximum is part of a flat
+ridge, such as a ring, and not a mode of its own."""
 LEAST_WEIGHT = 0.002
 """Share of the posterior from which a mode has a part in q."""
 
@@ -56,6 +57,12 @@ class Mode(NamedTuple):
     stderr: float = 0.0
     log_mass: float = -math.inf
     origins: tuple[Float[np.ndarray, "D"], ...] = ()
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the mode has much less mass than its curvature says."""
+        constant = 0.5 * len(self.frame.loc) * math.log(2 * math.pi)
+        return self.log_p + float(self.frame.volume) + constant > self.log_mass + FLAT
 
     def distance(self, points: Float[np.ndarray, "S D"]) -> Float[np.ndarray, "S"]:
         """Returns the distances of points from the maximum in standard deviations."""
@@ -95,7 +102,7 @@ def find_modes(key: Key, probe: Probe, regions: tuple[Region, ...]) -> list[Mode
         in_vain = 0 if len(modes) > before else in_vain + 1
         if in_vain == IN_VAIN or len(modes) == MOST_MODES or probe.is_spent:
             break
-    modes = [mode for mode in _weighed(rng, probe, modes) if mode.weight > LEAST_WEIGHT]
+    modes = [mode for mode in _weighed(rng, probe, modes) if mode.weight > LEAST_WEIGHT and not mode.is_flat]
     shares = [sum(mode.weight for mode in cluster) for cluster in _clusters(probe, modes)]
     if sum(share > LEAST_SHARE for share in shares) < 2:
         return []
@@ -135,19 +142,21 @@ def _inverted(loc: np.ndarray, factor: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def _scattered(rng: np.random.Generator, modes: list[Mode]) -> np.ndarray:
-    """Returns points around all modes found so far, at several distances."""
+    """Returns points around all modes found so far, and around single ones, from near and far.
+
+    From the middle of all modes a path rarely comes to an outer one in a plane, or to any but a few in many
+    dimensions. So most begin further out, or around a mode.
+    """
     locs = np.stack([mode.frame.loc for mode in modes])
     inside = np.stack([np.linalg.norm(mode.frame.factor, axis=1) for mode in modes])
     spread = np.sqrt(locs.var(0) + np.mean(inside**2, 0))
-    number = PATHS // (len(SCATTERS) + 1)
-    scale = np.repeat(SCATTERS, number)[:, None]
-    noise = rng.standard_normal((PATHS, locs.shape[1]))
-    chosen = rng.integers(len(modes), size=number)
-    widths = np.geomspace(*AROUND, number)
-    own = [
-        modes[i].from_normal(w * n[None])[0] for i, w, n in zip(chosen, widths, noise[-number:], strict=True)
-    ]
-    return np.concatenate([locs.mean(0) + scale * spread * noise[:-number], np.stack(own)])
+    number = PATHS // 4
+    once, twice, beside, noise = rng.standard_normal((4, number, locs.shape[1]))
+    first, second = rng.integers(len(modes), size=(2, number))
+    widths = np.geomspace(*AROUND, number)[:, None]
+    near = [modes[i].from_normal(each[None])[0] for i, each in zip(second, widths * noise, strict=True)]
+    around_all = locs.mean(0) + spread * np.concatenate([once, 2 * twice])
+    return np.concatenate([around_all, locs[first] + spread * beside, np.stack(near)])
 
 
 def _clusters(probe: Probe, modes: list[Mode]) -> list[list[Mode]]:
