@@ -105,4 +105,4 @@ def test_paths_from_far_off_meet_the_other_mode(getkey):
 def test_a_spent_probe_ends_the_exploration(getkey):
     start = Start(np.zeros(2), np.eye(2))
     assert explored(getkey(), Probe(two_modes, 64, 0.0), start, np.zeros(2)).regions == ()
-    assert len(explored(getkey(), probe(two_modes), start, np.zeros(2)).regions) <= NUM_FAR
+    assert len(explored(getkey(), probe(narrow), start, np.zeros(2)).regions) <= NUM_FAR

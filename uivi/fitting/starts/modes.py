@@ -88,8 +88,11 @@ def find_modes(key: Key, probe: Probe, regions: tuple[Region, ...]) -> list[Mode
         probe: log density.
         regions: where the paths of the search for a start have ended.
     """
+    met = separate(regions)
+    if len(met) < 2 or probe.is_spent:
+        return []
     modes: list[Mode] = []
-    for region in separate(regions):
+    for region in met:
         _add(probe, modes, region.mean)
     if len(_clusters(probe, modes)) < 2:
         return []

@@ -22,15 +22,15 @@ from uivi.targets.probe import Probe, generator
 NUM_ELBO, NUM_ELBO_PER_POINT = 192, 3
 """Draws that compare the candidates, and the most for each point of the probe."""
 NUM_RECENTRING = 5
-NUM_FAR, TOGETHER = 12, 4
+NUM_FAR, TOGETHER = 16, 4
 """Number of paths from far-off points, and of those that climb side by side."""
 NEAR = 4.0
-"""Half width of the cube around the first point in which half of them begin, in units of z or, for larger
+"""Half width of the cube around the first point in which some of them begin, in units of z or, for larger
 coordinates, relative to them."""
 STRETCHES = (3.0, 30.0)
-"""How much wider than the start the other half is scattered: from the first to the second."""
+"""How much wider than the start as many others are scattered: from the first to the second."""
 FARTHEST = (100.0, 100.0, 300.0, 300.0)
-"""The same for paths from further out. In many dimensions they alone come nearer to another mode."""
+"""The same for the rest. In many dimensions only these begin nearer to another mode."""
 
 
 class Start(NamedTuple):
@@ -106,14 +106,14 @@ def explored(key: Key, probe: Probe, start: Start, point: Float[np.ndarray, "D"]
         start: the start that was found.
         point: the first starting point of the search.
     """
-    rng, shape = generator(key), (NUM_FAR // 2, len(point))
+    rng, shape = generator(key), ((NUM_FAR - len(FARTHEST)) // 2, len(point))
     near = point + NEAR * np.maximum(1.0, np.abs(point)) * rng.uniform(-1, 1, shape)
     wide = start.from_normal(np.geomspace(*STRETCHES, shape[0])[:, None] * rng.standard_normal(shape))
     regions = start.regions
-    for first in range(0, NUM_FAR + len(FARTHEST), TOGETHER):
+    for first in range(0, NUM_FAR, TOGETHER):
         if probe.is_spent:
             break
-        if first < NUM_FAR:
+        if first < 2 * len(near):
             points = np.concatenate([near, wide])[first : first + TOGETHER]
         else:
             noise = rng.standard_normal((len(FARTHEST), len(point)))
