@@ -22,7 +22,7 @@ FIRST_BATCH = 12
 MOST_BATCHES = 16
 FEWEST = 5.0
 """Least number of draws of a mode that change its weight."""
-LARGEST_STEP = 3.0
+LARGEST_STEP = 10.0
 """Factor by which a weight changes at most: a few draws of a heavy tail must not take everything."""
 
 
@@ -62,9 +62,12 @@ def changed(log_weights: np.ndarray, shares: np.ndarray, relative: np.ndarray) -
     """
     count = shares.sum(0)
     mean = relative @ shares / np.maximum(count, 1e-300)
-    overall = np.sum(relative) / len(relative)
     is_known = (count >= FEWEST) & (mean > 0)
-    ratio = np.where(is_known, np.clip(mean / overall, 1 / LARGEST_STEP, LARGEST_STEP), 1.0)
+    own = np.where(is_known, np.exp(log_weights), 0.0)
+    if not np.any(is_known):
+        return log_weights
+    ratio = mean * np.sum(own) / np.sum(own * mean)
+    ratio = np.where(is_known, np.clip(ratio, 1 / LARGEST_STEP, LARGEST_STEP), 1.0)
     new = log_weights + np.log(ratio)
     return new - np.logaddexp.reduce(new)
 
