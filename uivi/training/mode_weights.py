@@ -45,7 +45,7 @@ def reweighted(method: Method, state: FitState) -> FitState:
         return state
     assert isinstance(judged.family, SemiImplicit)
     assert isinstance(judged.family.conditional, AtModes)
-    shares = np.asarray(_shares(judged.family.conditional, found.z), np.float64)
+    shares = np.asarray(_shares(judged.family.conditional, jnp.asarray(found.z)), np.float64)
     old = np.asarray(family.conditional.log_weights.value)
     new = changed(old.astype(np.float64), shares, relative)
     where = lambda state: state.family.conditional.log_weights.value

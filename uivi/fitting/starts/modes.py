@@ -43,7 +43,10 @@ class Mode(NamedTuple):
     """Laplace's approximation at one mode.
 
     Attributes:
-        frame: the maximum, and F with F Fᵀ the inverse of the curvature, in float64.
+        loc: the maximum.
+        factor: F with F Fᵀ the inverse of the curvature.
+        inverse: F⁻¹.
+        volume: log |det F|.
         log_p: log density at the maximum.
         weight: its share of the mass of all modes; 1 until it is estimated.
         stderr: standard error of the logarithm of its mass.
@@ -51,7 +54,10 @@ class Mode(NamedTuple):
         origins: where the paths of this search that ended in it began.
     """
 
-    frame: Frame
+    loc: Float[np.ndarray, "D"]
+    factor: Float[np.ndarray, "D D"]
+    inverse: Float[np.ndarray, "D D"]
+    volume: float
     log_p: float
     weight: float = 1.0
     stderr: float = 0.0
@@ -61,23 +67,22 @@ class Mode(NamedTuple):
     @property
     def is_flat(self) -> bool:
         """Whether the mode has much less mass than its curvature says."""
-        constant = 0.5 * len(self.frame.loc) * math.log(2 * math.pi)
-        return self.log_p + float(self.frame.volume) + constant > self.log_mass + FLAT
+        constant = 0.5 * len(self.loc) * math.log(2 * math.pi)
+        return self.log_p + self.volume + constant > self.log_mass + FLAT
 
     def distance(self, points: Float[np.ndarray, "S D"]) -> Float[np.ndarray, "S"]:
         """Returns the distances of points from the maximum in standard deviations."""
-        return np.linalg.norm((points - self.frame.loc) @ self.frame.inverse.T, axis=1)
+        return np.linalg.norm((points - self.loc) @ self.inverse.T, axis=1)
 
     def from_normal(self, noise: Float[np.ndarray, "S D"]) -> Float[np.ndarray, "S D"]:
         """Maps standard normal vectors to draws."""
-        return self.frame.loc + noise @ self.frame.factor.T
+        return self.loc + noise @ self.factor.T
 
     def region(self) -> Region:
         """Returns its ellipsoid."""
-        loc = np.asarray(self.frame.loc)
-        far = max(self.origins, key=lambda origin: np.max(np.abs(origin - loc)), default=None)
-        radius = radius_of(len(loc))
-        return Region(loc, self.distance, radius, self.log_mass, self.stderr, far, len(self.origins))
+        far = max(self.origins, key=lambda origin: np.max(np.abs(origin - self.loc)), default=None)
+        radius = radius_of(len(self.loc))
+        return Region(self.loc, self.distance, radius, self.log_mass, self.stderr, far, len(self.origins))
 
 
 def find_modes(key: Key, probe: Probe, regions: tuple[Region, ...]) -> list[Mode]:
@@ -100,7 +105,7 @@ def find_modes(key: Key, probe: Probe, regions: tuple[Region, ...]) -> list[Mode
     for _ in range(MOST_BATCHES):
         before, points = len(modes), _scattered(rng, modes)
         for point, end in zip(points, climb(probe, points), strict=True):
-            if len(modes) < MOST_MODES:
+            if len(modes) < MOST_MODES and not probe.is_spent:
                 _add(probe, modes, end, point)
         in_vain = 0 if len(modes) > before else in_vain + 1
         if in_vain == IN_VAIN or len(modes) == MOST_MODES or probe.is_spent:
@@ -114,7 +119,7 @@ def find_modes(key: Key, probe: Probe, regions: tuple[Region, ...]) -> list[Mode
 
 def places_of(modes: list[Mode]) -> Places:
     """Returns the frames and weights of modes, in JAX's precision."""
-    frames = [Frame.create(mode.frame.loc, mode.frame.factor) for mode in modes]
+    frames = [Frame.create(mode.loc, mode.factor) for mode in modes]
     return Places.create(frames, np.array([mode.weight for mode in modes]))
 
 
@@ -123,25 +128,23 @@ def _add(probe: Probe, modes: list[Mode], point: np.ndarray, origin: np.ndarray 
     origins = () if origin is None else (origin,)
     near = [number for number, mode in enumerate(modes) if mode.distance(point[None])[0] < SAME]
     if not near:
-        if (found := laplace(probe, point)) is None:
+        found = laplace(probe, point)
+        # A climb that ended because the probe is spent may be anywhere.
+        if found is None or probe.is_spent:
             return
-        (value,), _ = probe(found[0][None])
-        made = Mode(Frame(*_inverted(*found)), float(value), origins=origins)
-        loc = np.asarray(made.frame.loc)[None]
+        loc, factor = found
+        (value,), _ = probe(loc[None])
+        volume = float(np.sum(np.log(np.diag(factor))))
+        made = Mode(loc, factor, np.linalg.inv(factor), volume, float(value), origins=origins)
         near = [
             number
             for number, mode in enumerate(modes)
-            if min(mode.distance(loc)[0], made.distance(np.asarray(mode.frame.loc)[None])[0]) < SAME
+            if min(mode.distance(loc[None])[0], made.distance(mode.loc[None])[0]) < SAME
         ]
         if not near:
             modes.append(made)
             return
     modes[near[0]] = modes[near[0]]._replace(origins=modes[near[0]].origins + origins)
-
-
-def _inverted(loc: np.ndarray, factor: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Returns the parts of a frame in float64."""
-    return loc, factor, np.linalg.inv(factor), np.asarray(np.sum(np.log(np.diag(factor))))
 
 
 def _scattered(rng: np.random.Generator, modes: list[Mode]) -> np.ndarray:
@@ -150,8 +153,8 @@ def _scattered(rng: np.random.Generator, modes: list[Mode]) -> np.ndarray:
     From the middle of all modes a path rarely comes to an outer one in a plane, or to any but a few in many
     dimensions. So most begin further out, or around a mode.
     """
-    locs = np.stack([mode.frame.loc for mode in modes])
-    inside = np.stack([np.linalg.norm(mode.frame.factor, axis=1) for mode in modes])
+    locs = np.stack([mode.loc for mode in modes])
+    inside = np.stack([np.linalg.norm(mode.factor, axis=1) for mode in modes])
     spread = np.sqrt(locs.var(0) + np.mean(inside**2, 0))
     number = PATHS // 4
     once, twice, beside, noise = rng.standard_normal((4, number, locs.shape[1]))
@@ -169,8 +172,8 @@ def _clusters(probe: Probe, modes: list[Mode]) -> list[list[Mode]]:
     for mode in modes:
         joined, others = [mode], []
         for group in groups:
-            ends = np.stack([other.frame.loc for other in group])
-            lines = np.concatenate([mode.frame.loc + steps * (end - mode.frame.loc) for end in ends])
+            ends = np.stack([other.loc for other in group])
+            lines = np.concatenate([mode.loc + steps * (end - mode.loc) for end in ends])
             lowest = np.min(probe(lines)[0].reshape(len(group), NUM_ON_LINE), 1)
             peaks = np.array([min(other.log_p, mode.log_p) for other in group])
             if np.any(peaks - lowest < DIP):
@@ -183,12 +186,12 @@ def _clusters(probe: Probe, modes: list[Mode]) -> list[list[Mode]]:
 
 def _weighed(rng: np.random.Generator, probe: Probe, modes: list[Mode]) -> list[Mode]:
     """Returns the modes with the masses in their ellipsoids, by importance sampling from a mixture."""
-    dim = len(modes[0].frame.loc)
+    dim = len(modes[0].loc)
     number, wide = DRAWS_PER_MODE * len(modes), 1 + (WIDER - 1) * 3 / math.sqrt(dim + 8)
     scale = np.where(np.arange(DRAWS_PER_MODE) % 2, wide, 1.0)[:, None]
     noise = scale * rng.standard_normal((len(modes), DRAWS_PER_MODE, dim))
     draws = np.concatenate([mode.from_normal(part) for mode, part in zip(modes, noise, strict=True)])
-    volumes = np.array([float(mode.frame.volume) for mode in modes])
+    volumes = np.array([mode.volume for mode in modes])
     distances = np.stack([mode.distance(draws) for mode in modes], 1)
     halves = 0.5 * distances**2
     plain, spread = -halves - volumes, -halves / wide**2 - volumes - dim * math.log(wide)
@@ -201,9 +204,9 @@ def _weighed(rng: np.random.Generator, probe: Probe, modes: list[Mode]) -> list[
     # Each draw belongs to the modes by their Laplace approximations.
     heights = np.array([mode.log_p for mode in modes]) - halves
     log_parts = log_weights[:, None] + heights - np.logaddexp.reduce(heights, 1)[:, None]
-    log_masses = np.logaddexp.reduce(log_parts, 0) - math.log(number)
-    relative = np.exp(log_parts - log_masses)
-    stderrs = np.std(relative, 0) / math.sqrt(number)
-    shares = np.exp(log_masses - np.logaddexp.reduce(log_masses))
+    with np.errstate(invalid="ignore"):  # a mode without any mass
+        log_masses = np.logaddexp.reduce(log_parts, 0) - math.log(number)
+        stderrs = np.std(np.exp(log_parts - log_masses), 0) / math.sqrt(number)
+        shares = np.exp(log_masses - np.logaddexp.reduce(log_masses))
     parts = zip(modes, shares.tolist(), stderrs.tolist(), log_masses.tolist(), strict=True)
     return [mode._replace(weight=w, stderr=s, log_mass=m) for mode, w, s, m in parts]
