@@ -32,9 +32,13 @@ DRAWS_PER_MODE = 256
 """Draws of every mode that estimate the masses."""
 WIDER = 1.5
 """Half of these draws reach further out: the norm of their noise grows by about this."""
+LEVEL = 0.5
+"""Largest slope of log p over one standard deviation at a maximum. In the neck of a funnel there is none."""
 FLAT = math.log(20.0)
 """Nats by which Laplace's approximation may exceed the mass of a mode. Beyond, the maximum is part of a flat
 ridge, such as a ring, and not a mode of its own."""
+MOST_STDERR = 0.8
+"""Largest standard error of the logarithm of a mode's mass. It is one where a single draw has all of it."""
 LEAST_WEIGHT = 0.002
 """Share of the posterior from which a mode has a part in q."""
 
@@ -65,10 +69,11 @@ class Mode(NamedTuple):
     origins: tuple[Float[np.ndarray, "D"], ...] = ()
 
     @property
-    def is_flat(self) -> bool:
-        """Whether the mode has much less mass than its curvature says."""
+    def is_sound(self) -> bool:
+        """Whether the mode has a known mass, and not much less than its curvature says."""
         constant = 0.5 * len(self.loc) * math.log(2 * math.pi)
-        return self.log_p + self.volume + constant > self.log_mass + FLAT
+        is_flat = self.log_p + self.volume + constant > self.log_mass + FLAT
+        return self.weight > LEAST_WEIGHT and self.stderr < MOST_STDERR and not is_flat
 
     def distance(self, points: Float[np.ndarray, "S D"]) -> Float[np.ndarray, "S"]:
         """Returns the distances of points from the maximum in standard deviations."""
@@ -104,13 +109,13 @@ def find_modes(key: Key, probe: Probe, regions: tuple[Region, ...]) -> list[Mode
     rng, in_vain = generator(key), 0
     for _ in range(MOST_BATCHES):
         before, points = len(modes), _scattered(rng, modes)
-        for point, end in zip(points, climb(probe, points), strict=True):
+        for point, (end, _) in zip(points, climb(probe, points), strict=True):
             if len(modes) < MOST_MODES and not probe.is_spent:
                 _add(probe, modes, end, point)
         in_vain = 0 if len(modes) > before else in_vain + 1
         if in_vain == IN_VAIN or len(modes) == MOST_MODES or probe.is_spent:
             break
-    modes = [mode for mode in _weighed(rng, probe, modes) if mode.weight > LEAST_WEIGHT and not mode.is_flat]
+    modes = [mode for mode in _weighed(rng, probe, modes) if mode.is_sound]
     shares = [sum(mode.weight for mode in cluster) for cluster in _clusters(probe, modes)]
     if sum(share > LEAST_SHARE for share in shares) < 2:
         return []
@@ -133,7 +138,9 @@ def _add(probe: Probe, modes: list[Mode], point: np.ndarray, origin: np.ndarray 
         if found is None or probe.is_spent:
             return
         loc, factor = found
-        (value,), _ = probe(loc[None])
+        (value,), (gradient,) = probe(loc[None])
+        if not np.linalg.norm(factor.T @ gradient) < LEVEL:
+            return
         volume = float(np.sum(np.log(np.diag(factor))))
         made = Mode(loc, factor, np.linalg.inv(factor), volume, float(value), origins=origins)
         near = [

@@ -24,6 +24,8 @@ POINTS_PER_PATH = 4
 """Least number of points of a probe for each path: where a density is expensive, there are fewer paths."""
 AT_ONCE = 8
 """Paths that climb side by side where only their ends count."""
+FEW_ITERATIONS = 30
+"""Iterations of such a path. It is then in the ellipsoid of a mode, or is looked at more closely."""
 ENOUGH_GAIN = 1e-4
 """A path ends when two steps in a row gain less than this, in nats and relative to float32's rounding."""
 
@@ -127,12 +129,12 @@ def radius_of(dim: int) -> float:
     return float(np.sqrt(dim + 3 * np.sqrt(2 * dim)))
 
 
-def climb(probe: Probe, points: np.ndarray) -> list[np.ndarray]:
-    """Returns the highest point of the path from each point, without any Gaussian."""
+def climb(probe: Probe, points: np.ndarray) -> list[tuple[np.ndarray, float]]:
+    """Returns the highest point of the path from each point and log p there, without any Gaussian."""
     paths = [_Path(point, origin=point) for point in points]
     for first in range(0, len(paths), AT_ONCE):
-        _climb(probe, paths[first : first + AT_ONCE])
-    return [path.place for path in paths]
+        _climb(probe, paths[first : first + AT_ONCE], FEW_ITERATIONS)
+    return [(path.place, path.value) for path in paths]
 
 
 @dataclasses.dataclass
@@ -222,12 +224,12 @@ class _Path:
         return Gaussian(self.place + step, self.diagonal, basis, factor, origin=self.origin)
 
 
-def _climb(probe: Probe, paths: list[_Path]) -> None:
+def _climb(probe: Probe, paths: list[_Path], most: int = MAX_ITERATIONS) -> None:
     """Runs all paths to their ends."""
     for path, value, gradient in zip(paths, *probe(np.stack([p.place for p in paths])), strict=True):
         path.begin(value, gradient)
     number = max(8, probe.size // len(paths))
-    for _ in range(MAX_ITERATIONS):
+    for _ in range(most):
         active = [path for path in paths if not path.is_done]
         if not active or probe.is_spent:
             return

@@ -16,7 +16,7 @@ from uivi.families.conditionals.affine import Frame
 from uivi.families.conditionals.modes import Places
 from uivi.fitting.starts.modes import find_modes, places_of
 from uivi.fitting.starts.newton import LARGEST, laplace
-from uivi.fitting.starts.pathfinder import Gaussian, best_gaussians
+from uivi.fitting.starts.pathfinder import Gaussian, best_gaussians, climb
 from uivi.targets.probe import Probe, generator
 
 NUM_ELBO, NUM_ELBO_PER_POINT = 192, 3
@@ -31,6 +31,8 @@ STRETCHES = (3.0, 30.0)
 """How much wider than the start as many others are scattered: from the first to the second."""
 FARTHEST = (100.0, 100.0, 300.0, 300.0)
 """The same for the rest. In many dimensions only these begin nearer to another mode."""
+NUM_LIGHT = 48
+"""Number of further paths of which only the ends count, unless they are in no region yet."""
 
 
 class Start(NamedTuple):
@@ -119,11 +121,34 @@ def explored(key: Key, probe: Probe, start: Start, point: Float[np.ndarray, "D"]
             noise = rng.standard_normal((len(FARTHEST), len(point)))
             points = start.from_normal(np.array(FARTHEST)[:, None] * noise)
         regions += tuple(gaussian.region() for gaussian in best_gaussians(rng, probe, points))
+    if np.ndim(start.factor) < 2 or probe.is_spent:
+        return start._replace(regions=regions)
+    regions += _met_by_others(rng, probe, start, regions)
     start = start._replace(regions=regions)
-    if np.ndim(start.factor) < 2 or not (modes := find_modes(jax.random.fold_in(key, 1), probe, regions)):
+    if not (modes := find_modes(jax.random.fold_in(key, 1), probe, regions)):
         return start
     found = tuple(mode.region() for mode in modes)
     return start._replace(regions=(*regions, *found), places=places_of(modes))
+
+
+def _met_by_others(
+    rng: np.random.Generator, probe: Probe, start: Start, regions: tuple[Region, ...]
+) -> tuple[Region, ...]:
+    """Returns new regions that some of many paths meet. Each costs a fraction of a path with its Gaussian."""
+    widths = np.geomspace(STRETCHES[0], FARTHEST[0], NUM_LIGHT)[:, None]
+    points = start.from_normal(widths * rng.standard_normal((NUM_LIGHT, len(start.loc))))
+    ended = sorted(zip(points, climb(probe, points), strict=True), key=lambda pair: -pair[1][1])
+    origins: list[np.ndarray] = []
+    ends: list[np.ndarray] = []
+    for point, (end, value) in ended:
+        is_known = any(region.distance(end[None])[0] <= region.radius for region in regions)
+        is_same = any(np.allclose(end, other, rtol=1e-2, atol=1e-2) for other in ends)
+        if np.isfinite(value) and not (is_known or is_same) and len(origins) < TOGETHER:
+            origins.append(point)
+            ends.append(end)
+    if not origins or probe.is_spent:
+        return ()
+    return tuple(gaussian.region() for gaussian in best_gaussians(rng, probe, np.stack(origins)))
 
 
 def recentred(start: Start, probe: Probe) -> Start:
