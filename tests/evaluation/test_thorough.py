@@ -83,6 +83,13 @@ def test_a_posterior_is_searched_on_demand():
     assert again.thorough == found.thorough
 
 
+@pytest.mark.parametrize(("factor", "log_mass"), [(np.nan, 0.0), (0.0, 0.0), (1.0, np.nan)])
+def test_a_broken_fit_is_not_compared(factor, log_mass, explicit):
+    draws = factor * np.random.default_rng(0).standard_normal((64, 2))
+    found = search_far(jax.random.key(0), explicit[0], Density(one_mode, 2), explicit[1], (), draws, log_mass)
+    assert found == Thorough(0, 2_048, 100.0, 0.0, 0.0)
+
+
 def test_particles_that_do_not_arrive_are_counted():
     lost = dataclasses.replace(GOOD, thorough=Thorough(0, 2_048, 100.0, 0.0, 0.0))
     assert with_verdict(lost, {}).verdict is Verdict.CARE

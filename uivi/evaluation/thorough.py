@@ -83,7 +83,12 @@ def search_far(
         log_mass: log of the posterior's mass where q is, from importance weights.
     """
     draws = z.astype(np.float64)
+    target = traced(target)
+    number = _number(target)
     centre, spread = draws.mean(0), draws.std(0)
+    if not (math.isfinite(log_mass) and np.all(np.isfinite(spread) & (spread > 0))):
+        # A broken fit has no unit of length and no mass to compare with.
+        return Thorough(0, number * len(SPREADS), SPREADS[-1], 0.0, 0.0)
     unit = spread
     if len(spread) <= FULL_UP_TO:
         correlation = np.atleast_2d(np.corrcoef(draws.T))
@@ -91,9 +96,8 @@ def search_far(
     is_implicit = isinstance(family, SemiImplicit)
     proposal = (estimator.fitted_proposal(est_state) or from_mixing()) if is_implicit else None
     frame = (jnp.asarray(centre, z.dtype), jnp.asarray(unit, z.dtype))
-    target = traced(target)
     with one_blas_thread():
-        found = _search(key, family, target, proposal, frame, _number(target))
+        found = _search(key, family, target, proposal, frame, number)
     particles, log_q = jax.tree.map(lambda x: np.asarray(x, np.float64), found)
     return _compared(particles, log_q, log_mass)
 
