@@ -47,6 +47,9 @@ FOUND = {
     "another mode": (
         dataclasses.replace(GOOD, coverage=Coverage(4, 2, 12.0, 0.32)), "another mode that q misses, with 32 %"
     ),
+    "short search": (
+        dataclasses.replace(GOOD, coverage=Coverage(150, 40, 12.0, 0.0, 30.0, 0.03)), "a probability of 0.03"
+    ),
     "narrow region": (
         dataclasses.replace(GOOD, coverage=Coverage(4, 1, 0.0, 0.1)), "a narrow region that q misses, with 10 %"
     ),
@@ -60,7 +63,18 @@ FOUND = {
 }  # fmt: skip
 
 
-MILD = {"late", "unsure", "heavy square", "dependent", "wide", "skipped", "far", "rough", "coarse"}
+MILD = {
+    "short search",
+    "late",
+    "unsure",
+    "heavy square",
+    "dependent",
+    "wide",
+    "skipped",
+    "far",
+    "rough",
+    "coarse",
+}
 MILD |= {"perhaps a heavy square"}
 
 

@@ -13,6 +13,8 @@ from jaxtyping import Float
 
 LEAST_SHARE = 0.01
 """Share of the posterior from which a region counts."""
+ENOUGH_PATHS = 100
+"""Number of paths from which those that met a region alone say how many more regions there are."""
 NUM_STDERRS = 3.0
 """Standard errors by which the shares of p and q must differ."""
 
@@ -50,6 +52,8 @@ class Coverage(NamedTuple):
         missed: share of the posterior in the largest region where q has less than half of it; 0 if none.
         reach: largest distance of a path's beginning from the mean of q along a coordinate, in standard
             deviations of q; 0 if unknown.
+        unseen: estimated probability that one more path meets a new region: the share of the paths that are the
+            only one in theirs (Good 1953); 0 for fewer than `ENOUGH_PATHS` paths.
     """
 
     num_paths: int
@@ -57,6 +61,7 @@ class Coverage(NamedTuple):
     distance: float
     missed: float
     reach: float = 0.0
+    unseen: float = 0.0
 
 
 def coverage(regions: Sequence[Region], z: Float[np.ndarray, "S D"], log_mass: float) -> Coverage:
@@ -86,7 +91,14 @@ def coverage(regions: Sequence[Region], z: Float[np.ndarray, "S D"], log_mass: f
     begun = [region.origin for region in regions if region.origin is not None]
     reach = _reach(np.stack(begun), draws) if begun else 0.0
     number = sum(region.num_paths for region in regions)
-    return Coverage(number, len(kept), max(distances, default=0.0), missed, reach)
+    unseen = _singles(regions, kept) / number if number >= ENOUGH_PATHS else 0.0
+    return Coverage(number, len(kept), max(distances, default=0.0), missed, reach, unseen)
+
+
+def _singles(regions: Sequence[Region], kept: Sequence[Region]) -> int:
+    """Returns the number of kept regions that a single path has met."""
+    met = lambda one: sum(other.num_paths for other in regions if _between(other, one) <= one.radius)
+    return sum(met(one) == 1 for one in kept)
 
 
 def separate(regions: Sequence[Region]) -> list[Region]:

@@ -48,6 +48,8 @@ MOST_UNSURE = 0.005
 HEAVY_TAIL = 0.7
 """K-hat of squares from which no number of draws gives a standard deviation (Vehtari et al. 2024). It must be
 smaller by its standard error: draws of q do not reach the far tail, and a prior pulls it to 0.5."""
+CARE_UNSEEN, BAD_UNSEEN = 0.02, 0.05
+"""Probabilities that one more path meets a new mode, from which a search was too short."""
 COARSE_NATS, COARSEST_NATS = 0.1, 1.0
 """Steps of log p in floating point that need care and that are bad."""
 FEWEST_STEPS = 30
@@ -245,6 +247,12 @@ def _divergence(kl: float, dim: int) -> Iterator[Finding]:
 
 def _coverage(check: Check) -> Iterator[Finding]:
     coverage = check.coverage
+    if coverage and coverage.unseen >= CARE_UNSEEN:
+        yield Finding(
+            Verdict.CARE if coverage.unseen < BAD_UNSEEN else Verdict.BAD,
+            f"one more path of the search would meet a new mode with a probability of {coverage.unseen:.2f}: "
+            f"there are more than the {coverage.num_regions} that it has met",
+        )
     if not (coverage and coverage.missed):
         return
     # Steps of log p would pass for modes.
