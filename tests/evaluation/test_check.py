@@ -6,14 +6,15 @@ import json
 import pytest
 
 from tests.evaluation.examples import GOOD
-from uivi.evaluation import Check, Coverage, MomentGaps, Precision, Verdict
+from uivi.evaluation import Check, Coverage, MomentGaps, Precision, Thorough, Verdict
 
 FULL = dataclasses.replace(
     GOOD,
     verdict=Verdict.BAD,
     gaps=MomentGaps(0.1, 0.2, 0.03, 0.04, 5, 0.4, 0.1),
     precision=Precision(1e-6, 1e6),
-    coverage=Coverage(4, 2, 9.6, 0.3),
+    coverage=Coverage(4, 2, 9.6, 0.3, 28.4),
+    thorough=Thorough(1_536, 512, 100.0, 0.3, 9.6),
     advice=("first", "second"),
 )
 TEXT = """\
@@ -31,7 +32,8 @@ TEXT = """\
   mean off by         0.100 ± 0.030 sd (largest error, by importance weights)
   sd off by           0.200 ± 0.040 (largest relative error)
   heaviest tail       0.40 ± 0.10 (k-hat of the squares of a variable)
-  search              4 paths ended in 2 regions up to 10 sds apart
+  search              4 paths from up to 28 sds away ended in 2 regions up to 10 sds apart
+  thorough search     2,048 particles from up to 100 sds away, 512 of them in vain
   advice              first
   advice              second"""
 
@@ -68,7 +70,7 @@ def test_json_keys():
     """Files on disk have these keys."""
     assert list(GOOD.to_json()) == [
         "status", "dim", "lower", "upper", "mixing", "weights", "nonfinite", "skipped", "gaps", "precision",
-        "coverage", "verdict", "advice",
+        "coverage", "thorough", "verdict", "advice",
     ]  # fmt: skip
 
 

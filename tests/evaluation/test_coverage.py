@@ -37,6 +37,13 @@ def test_two_paths_into_one_mode():
     assert (found.num_paths, found.num_regions, found.distance, found.missed) == (2, 1, 0.0, 0.0)
 
 
+@pytest.mark.parametrize(("paths", "unseen"), [((60, 60), 0.0), ((119, 1), 1 / 120), ((98, 1), 0.0)])
+def test_modes_that_one_path_has_met(paths, unseen):
+    """They tell how likely the next path meets a new one, if there are enough paths."""
+    modes = [region(place, 0.5)._replace(num_paths=n) for place, n in zip((-6, 6), paths, strict=True)]
+    assert coverage(modes, draws(-6, 6), 0.0).unseen == pytest.approx(unseen)
+
+
 def test_a_tiny_mode_does_not_count():
     found = coverage([region(-6, 1.0), region(6, 1e-4)], draws(-6), 0.0)
     assert (found.num_regions, found.missed) == (1, 0.0)

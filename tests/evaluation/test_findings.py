@@ -48,6 +48,9 @@ FOUND = {
     "another mode": (
         dataclasses.replace(GOOD, coverage=Coverage(4, 2, 12.0, 0.32)), "another mode that q misses, with 32 %"
     ),
+    "short search": (
+        dataclasses.replace(GOOD, coverage=Coverage(150, 40, 12.0, 0.0, 30.0, 0.03)), "a probability of 0.03"
+    ),
     "narrow region": (
         dataclasses.replace(GOOD, coverage=Coverage(4, 1, 0.0, 0.1)), "a narrow region that q misses, with 10 %"
     ),
@@ -62,7 +65,7 @@ FOUND = {
 
 
 MILD = {"late", "unsure", "heavy square", "dependent", "wide", "skipped", "far", "rough", "coarse"}
-MILD |= {"perhaps a heavy square", "missed"}
+MILD |= {"perhaps a heavy square", "missed", "short search"}
 
 
 def test_a_good_fit_gets_no_advice():

@@ -6,12 +6,14 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import scipy.stats
 
 from uivi.families import (
     MLP,
     AbstractConditional,
     Affine,
+    AtModes,
     AtParticles,
     ExplicitGaussian,
     Exponential,
@@ -33,6 +35,8 @@ from uivi.families import (
     Uniform,
     Warped,
 )
+from uivi.families.conditionals.affine import Frame
+from uivi.families.conditionals.modes import Places
 from uivi.families.conditionals.stretched import Stretch
 from uivi.integrations.flowjax import Flow, RealNVP
 
@@ -127,6 +131,16 @@ def _at_particles(key, dim, context_dim):
     return AtParticles.create(key, 5, _net_gaussian(key, dim, context_dim))
 
 
+def _at_modes(key, dim, context_dim):
+    """Two modes that overlap, so that both have a part in every density."""
+    factors = np.array([[0.8, 0.0], [0.3, 0.5]]), np.array([[0.6, 0.0], [-0.2, 0.9]])
+    places = zip(np.array([[-1.0, 0.3], [0.7, -0.2]]), factors, strict=True)
+    frames = [Frame.create(loc[:dim], factor[:dim, :dim]) for loc, factor in places]
+    made = AtModes.on(_net_gaussian(key, dim, context_dim), Places.create(frames, np.array([0.4, 0.6])))
+    trained = (0.2 * jnp.ones((2, dim)), jnp.array([[0.1], [-0.2]]) * jnp.ones((1, dim)))
+    return eqx.tree_at(lambda m: (m.shift, m.log_scale), made, trained)
+
+
 def _linear(key, dim, context_dim):
     del context_dim
     return LinearGaussian(jax.random.normal(key, (dim, NOISE_DIM)), jnp.ones(dim), _scale(dim))
@@ -148,6 +162,7 @@ CONDITIONALS = {
     "sheared": Row(_sheared(_net_gaussian)),
     "stretched": Row(_stretched),
     "warped": Row(_warped(_net_gaussian)),
+    "at-modes": Row(_at_modes),
     "at-particles": Row(_at_particles, noise_dim=1),
     "linear-gaussian": Row(_linear, takes_context=False),
 }

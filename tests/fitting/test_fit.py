@@ -223,3 +223,19 @@ def test_check_and_not_progress_decides_whether_a_fit_is_judged(check, progress,
     fit(progress=progress, check=check, num_steps=3)
     assert len(judged) == check
     assert ("verdict: " in capsys.readouterr().err) == (check and progress)
+
+
+def test_a_fit_starts_at_every_mode(tmp_path):
+    """Two modes of different weights and widths, far apart. The weights are right from the first update on."""
+
+    def log_density(z):
+        left = jnp.log(0.7) + jnp.sum(jax.scipy.stats.norm.logpdf(z, -8.0, 1.0))
+        return jnp.logaddexp(left, jnp.log(0.3) + jnp.sum(jax.scipy.stats.norm.logpdf(z, 8.0, 0.8)))
+
+    posterior = uivi.fit(log_density, 2, key=jax.random.key(0), num_steps=20, check=False, progress=False)
+    assert isinstance(posterior.family.conditional, uivi.families.AtModes)
+    weights = np.exp(np.asarray(posterior.family.conditional.log_weights()))
+    np.testing.assert_allclose(np.sort(weights), [0.3, 0.7], atol=0.02)
+    posterior.save(tmp_path / "modes.uivi")
+    draws = [x.sample(jax.random.key(1), 8) for x in (posterior, uivi.load(tmp_path / "modes.uivi"))]
+    np.testing.assert_array_equal(*draws)

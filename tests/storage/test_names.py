@@ -17,6 +17,7 @@ from uivi.storage import archive, fields, names
 
 FIELDS = {
     "Affine": ["inner", "shift", "log_diagonal", "lower"],
+    "AtModes": ["inner", "shift", "log_scale", "log_weights", "loc", "factor", "inverse", "volume"],
     "AtParticles": ["cloud", "inner"],
     "ExplicitGaussian": ["encoder"],
     "Exponential": ["net"],

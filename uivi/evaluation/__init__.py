@@ -11,6 +11,7 @@ from uivi.evaluation.likelihood import Likelihood, StudentT
 from uivi.evaluation.metrics import Quadrature, kl_quadrature, sliced_wasserstein, sobol_mixing
 from uivi.evaluation.precision import Precision
 from uivi.evaluation.reverse_mixing import ReverseMixing, measure_mixing
+from uivi.evaluation.thorough import Thorough
 
 __all__ = [
     "AIS",
@@ -27,6 +28,7 @@ __all__ = [
     "ReverseMixing",
     "Sandwich",
     "StudentT",
+    "Thorough",
     "Tuning",
     "Verdict",
     "Weights",

@@ -11,6 +11,7 @@ from uivi.evaluation.coverage import Coverage
 from uivi.evaluation.importance import MomentGaps, Weights
 from uivi.evaluation.precision import Precision
 from uivi.evaluation.reverse_mixing import ReverseMixing
+from uivi.evaluation.thorough import Thorough
 
 LABEL_WIDTH = 20
 """Width of the labels in the text of a check."""
@@ -45,6 +46,7 @@ class Check:
             variables of a model, or z if there is no model.
         precision: how finely floating point resolves log p and z; None if unknown.
         coverage: what the search for a start has met; None if there was no search.
+        thorough: what a search from far-off points has found; None unless it was asked for.
         verdict: whether to use the draws.
         advice: what was found and what to change. It is empty if all is well.
     """
@@ -60,6 +62,7 @@ class Check:
     gaps: MomentGaps | None = None
     precision: Precision | None = None
     coverage: Coverage | None = None
+    thorough: Thorough | None = None
     verdict: Verdict = Verdict.GOOD
     advice: tuple[str, ...] = ()
 
@@ -83,7 +86,8 @@ class Check:
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> "Check":
         """Reads the values that `to_json` returned."""
-        parts = {name: value[name] and kind(**value[name]) for name, kind in _PARTS.items()}
+        # Older files do not have all of them.
+        parts = {name: value[name] and kind(**value[name]) for name, kind in _PARTS.items() if name in value}
         others = {
             "status": Status[value["status"]],
             "verdict": Verdict(value["verdict"]),
@@ -100,6 +104,7 @@ _PARTS = {
     "gaps": MomentGaps,
     "precision": Precision,
     "coverage": Coverage,
+    "thorough": Thorough,
 }
 """The fields of a check that have fields of their own."""
 
@@ -123,6 +128,7 @@ def number_lines(check: Check) -> list[str]:
         ("non-finite", f"{check.nonfinite:.0f} proposals rejected, {check.skipped:.0f} updates skipped"),
         *_gap_rows(check.gaps),
         *_coverage_rows(check.coverage),
+        *_thorough_rows(check.thorough),
     ]
     return [labelled(label, words) for label, words in rows]
 
@@ -168,4 +174,13 @@ def _coverage_rows(found: Coverage | None) -> list[tuple[str, str]]:
         return []
     regions = f"in {found.num_regions} regions up to {found.distance:.0f} sds apart"
     where = regions if found.num_regions > 1 else "in one region"
-    return [("search", f"{found.num_paths} paths ended {where}")]
+    begun = f" from up to {found.reach:.0f} sds away" if found.reach else ""
+    return [("search", f"{found.num_paths} paths{begun} ended {where}")]
+
+
+def _thorough_rows(found: Thorough | None) -> list[tuple[str, str]]:
+    if found is None:
+        return []
+    lost = f", {found.num_lost:,} of them in vain" if found.num_lost else ""
+    number = found.num_particles + found.num_lost
+    return [("thorough search", f"{number:,} particles from up to {found.reach:.0f} sds away{lost}")]

@@ -13,6 +13,8 @@ from jaxtyping import Float
 
 LEAST_SHARE = 0.01
 """Share of the posterior from which a region counts."""
+ENOUGH_PATHS = 100
+"""Number of paths from which those that met a region alone say how many more regions there are."""
 NUM_STDERRS = 3.0
 """Standard errors by which the shares of p and q must differ."""
 
@@ -26,6 +28,8 @@ class Region(NamedTuple):
         radius: radius of the ellipsoid in standard deviations.
         log_mass: log of the integral of the unnormalised posterior over the ellipsoid.
         log_mass_stderr: its standard error.
+        origin: where the path began, if that is known; of several paths, the farthest beginning.
+        num_paths: number of paths that ended there.
     """
 
     mean: Float[np.ndarray, "D"]
@@ -33,6 +37,8 @@ class Region(NamedTuple):
     radius: float
     log_mass: float
     log_mass_stderr: float
+    origin: Float[np.ndarray, "D"] | None = None
+    num_paths: int = 1
 
 
 class Coverage(NamedTuple):
@@ -44,12 +50,18 @@ class Coverage(NamedTuple):
         distance: largest distance between two of them, in standard deviations of the nearer one; 0 for a single
             region.
         missed: share of the posterior in the largest region where q has less than half of it; 0 if none.
+        reach: largest distance of a path's beginning from the mean of q along a coordinate, in standard
+            deviations of q; 0 if unknown.
+        unseen: estimated probability that one more path meets a new region: the share of the paths that are the
+            only one in theirs (Good 1953); 0 for fewer than `ENOUGH_PATHS` paths.
     """
 
     num_paths: int
     num_regions: int
     distance: float
     missed: float
+    reach: float = 0.0
+    unseen: float = 0.0
 
 
 def coverage(regions: Sequence[Region], z: Float[np.ndarray, "S D"], log_mass: float) -> Coverage:
@@ -76,7 +88,35 @@ def coverage(regions: Sequence[Region], z: Float[np.ndarray, "S D"], log_mass: f
         if least > LEAST_SHARE and most < 0.5 * least:
             missed = max(missed, share)
     distances = [_between(one, other) for one in kept for other in kept if one is not other]
-    return Coverage(len(regions), len(kept), max(distances, default=0.0), missed)
+    begun = [region.origin for region in regions if region.origin is not None]
+    reach = _reach(np.stack(begun), draws) if begun else 0.0
+    number = sum(region.num_paths for region in regions)
+    unseen = _singles(regions, kept) / number if number >= ENOUGH_PATHS else 0.0
+    return Coverage(number, len(kept), max(distances, default=0.0), missed, reach, unseen)
+
+
+def _singles(regions: Sequence[Region], kept: Sequence[Region]) -> int:
+    """Returns the number of kept regions that a single path has met."""
+    met = lambda one: sum(other.num_paths for other in regions if _between(other, one) <= one.radius)
+    return sum(met(one) == 1 for one in kept)
+
+
+def separate(regions: Sequence[Region]) -> list[Region]:
+    """Returns one region for each place with at least `LEAST_SHARE` of their mass, the largest first."""
+    if not regions:
+        return []
+    kept: list[Region] = []
+    for region in sorted(regions, key=lambda region: -region.log_mass):
+        if all(_between(region, other) > region.radius for other in kept):
+            kept.append(region)
+    total = np.logaddexp.reduce([region.log_mass for region in kept])
+    return [region for region in kept if region.log_mass - total > math.log(LEAST_SHARE)]
+
+
+def _reach(points: np.ndarray, draws: np.ndarray) -> float:
+    """Returns the largest distance of a point from the mean of draws along a coordinate, in their sds."""
+    spread = np.maximum(draws.std(0), np.finfo(np.float32).tiny)
+    return float(np.max(np.abs(points - draws.mean(0)) / spread))
 
 
 def _between(one: Region, other: Region) -> float:

@@ -50,6 +50,8 @@ MOST_UNSURE = 0.005
 HEAVY_TAIL = 0.7
 """K-hat of squares from which no number of draws gives a standard deviation (Vehtari et al. 2024). It must be
 smaller by its standard error: draws of q do not reach the far tail, and a prior pulls it to 0.5."""
+CARE_UNSEEN, BAD_UNSEEN = 0.02, 0.05
+"""Probabilities that one more path meets a new mode, from which a search was too short."""
 COARSE_NATS, COARSEST_NATS = 0.1, 1.0
 """Steps of log p in floating point that need care and that are bad."""
 FEWEST_STEPS = 30
@@ -77,6 +79,7 @@ def with_verdict(check: Check, history: History) -> Check:
         *_precision(check),
         *_weights(check),
         *_coverage(check),
+        *_thorough(check),
         *_progress(history),
         *_skipped(check, history),
     ]
@@ -247,6 +250,12 @@ def _divergence(kl: float, dim: int) -> Iterator[Finding]:
 
 def _coverage(check: Check) -> Iterator[Finding]:
     coverage = check.coverage
+    if coverage and coverage.unseen >= CARE_UNSEEN:
+        yield Finding(
+            Verdict.CARE if coverage.unseen < BAD_UNSEEN else Verdict.BAD,
+            f"one more path of the search would meet a new mode with a probability of {coverage.unseen:.2f}: "
+            f"there are more than the {coverage.num_regions} that it has met",
+        )
     if not (coverage and coverage.missed):
         return
     # Steps of log p would pass for modes.
@@ -265,6 +274,25 @@ def _coverage(check: Check) -> Iterator[Finding]:
             Verdict.BAD,
             f"the search for a start met a narrow region that q misses, with {share}: use a larger noise_dim "
             "or a wider net, or give the peak a variable of its own",
+        )
+
+
+def _thorough(check: Check) -> Iterator[Finding]:
+    found = check.thorough
+    if found is None:
+        return
+    if found.missed:
+        yield Finding(
+            Verdict.BAD,
+            f"the thorough search met a part of the posterior that q misses, about {100 * found.missed:.0f} % "
+            f"of it, {found.distance:.0f} standard deviations from the mean of q: fit it on its own with "
+            "init=, or use a sampler for several modes",
+        )
+    if not found.num_particles:
+        yield Finding(
+            Verdict.CARE,
+            "the thorough search did not reach the posterior: its log density is too hard for tempering, so "
+            "mass far from q would stay unseen",
         )
 
 

@@ -1,9 +1,11 @@
 """Checks a fit: measures it, then judges the numbers."""
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import PyTree
 
@@ -16,6 +18,7 @@ from uivi.evaluation.findings import leaves_doubt, with_verdict
 from uivi.evaluation.history import History, total
 from uivi.evaluation.look import BATCH, Look, look
 from uivi.evaluation.precision import measure_precision
+from uivi.evaluation.thorough import search_far
 from uivi.families.base import AbstractFamily
 from uivi.targets.base import AbstractTarget
 
@@ -73,6 +76,34 @@ def judge(
         coverage=coverage(regions, evaluated.z, log_mass) if regions and math.isfinite(log_mass) else None,
     )
     return with_verdict(measured, history)
+
+
+def judge_thoroughly(
+    check: Check,
+    key: Key,
+    family: AbstractFamily,
+    target: AbstractTarget,
+    *,
+    estimator: AbstractEstimator,
+    est_state: PyTree,
+    history: History,
+) -> Check:
+    """Adds to a check what a search from far-off points finds; see `uivi.evaluation.thorough`.
+
+    Args:
+        check: the check of the fit.
+        key: random key.
+        family: the fitted family, without context.
+        target: the target that was fitted.
+        estimator: the method of the fit.
+        est_state: state of the method at the end of the fit.
+        history: columns recorded during the fit.
+    """
+    fit = (family, target, estimator, est_state)
+    look_key, search_key = jax.random.split(key)
+    z = look(look_key, *fit).evaluated.z
+    found = search_far(search_key, *fit, z, check.lower.mean + check.weights.kl)
+    return with_verdict(dataclasses.replace(check, thorough=found), history)
 
 
 def compare_weights(

@@ -21,6 +21,7 @@ from uivi.estimators.base import AbstractEstimator
 from uivi.evaluation.check import Check
 from uivi.families.base import AbstractFamily
 from uivi.families.conditionals.affine import Frame
+from uivi.families.conditionals.modes import Places
 from uivi.families.conditionals.stretched import Stretch
 from uivi.fitting.ahead import ahead
 from uivi.fitting.posterior import Posterior, quantities
@@ -38,6 +39,7 @@ from uivi.targets.model import AbstractModelTarget
 from uivi.targets.traced import TracedTarget, digest, traced
 from uivi.training.driver import NUM_RECORDS, Driven, drive
 from uivi.training.interrupts import explained_interrupts
+from uivi.training.mode_weights import reweighted
 from uivi.training.monitors import AbstractMonitor, ElboMonitor, RoundMonitor
 from uivi.training.progress import CHECKING, DONE, STOPPED, AbstractReporter, Timed, print_verdict, reporter
 from uivi.training.rounds import Rounds
@@ -152,7 +154,10 @@ def fit(
                 make(methods[0], unit)
             shown.phase("searching for a start")
             start = checked_start(keys["start"], problem, target, spent)
-            state = make(methods[0], start.frame(), target=_anchored(target, start))
+            state = make(methods[0], start.around(), target=_anchored(target, start))
+            if start.places is not None:
+                # Only now is the number of modes known.
+                compiler.begin(methods[0], state, has_elbo=has_elbo)
         else:
             start = None
             state = initial_state(keys["run"], methods[0], first, target)
@@ -175,6 +180,7 @@ def fit(
             checkpoints=checkpoints,
             monitors=default_monitors(first, problem.target, num_steps),
             prepare=functools.partial(compiler.finish, has_elbo=has_elbo),
+            refine=reweighted,
         )
         posterior = posteriors(driven, problem.example)[0]
         posterior.regions = start.regions if start else ()
@@ -243,9 +249,9 @@ def _unit_frame(dim: int, spent: Curvature) -> Frame:
 
 @once_jit
 def _state_on(
-    family_key: Key, run_key: Key, method: Method, frame: Frame, *, target: AbstractTarget
+    family_key: Key, run_key: Key, method: Method, frame: Frame | Places, *, target: AbstractTarget
 ) -> FitState:
-    """Returns the state before the first update, with the default family on a frame."""
+    """Returns the state before the first update, with the default family on a frame or at several modes."""
     family = family_on(family_key, target.dim, frame)
     return initial_state(run_key, method, family, target)
 

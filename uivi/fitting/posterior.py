@@ -167,37 +167,44 @@ class Posterior:
         weights, k = importance.smoothed_weights(evaluated.log_weights)
         return weights, k if (found := self._judged()) is None else found.pareto_k
 
-    def check(self, key: Key | None = None) -> Check:
+    def check(self, key: Key | None = None, *, thorough: bool = False) -> Check:
         """Judges the fit: bounds, mixing, k-hat, a verdict and advice.
 
         The result is computed once, kept, and saved with the posterior.
+
+        Args:
+            key: random key.
+            thorough: whether to look for mass that q has missed as well: particles go from far-off points to
+                the posterior by tempered sequential Monte Carlo. This takes seconds, or minutes if the log
+                density is expensive.
         """
         if self._is_amortised:
             raise ValueError(
                 "expected a posterior without context: judge an amortised posterior on data, with "
                 "uivi.evaluation.Likelihood()(key, posterior.family, posterior.target, images)"
             )
-        if self._check_result is None:
+        found = self._check_result
+        if found is None or (thorough and found.thorough is None):
             check_outside("posterior.check()")
             if self.target is None or self.estimator is None:
+                name = "check(thorough=True)" if thorough else "check()"
                 raise ValueError(
-                    "expected a check in the file, found none: call check() before save(), while the log "
+                    f"expected a check in the file, found none: call {name} before save(), while the log "
                     "density is available"
                 )
             key = jax.random.key(0) if key is None else _checks.prng_key(key)
+            fit = (self.family, self.target)
+            shared = {"estimator": self.estimator, "est_state": self.est_state, "history": self.history}
             with without_nan_checks():
-                self._check_result = verdict.judge(
-                    key,
-                    self.family,
-                    self.target,
-                    estimator=self.estimator,
-                    est_state=self.est_state,
-                    status=self.status,
-                    history=self.history,
-                    quantities=functools.partial(quantities, self.target),
-                    regions=self.regions,
-                )
-        return self._check_result
+                if found is None:
+                    moments = functools.partial(quantities, self.target)
+                    found = verdict.judge(
+                        key, *fit, status=self.status, quantities=moments, regions=self.regions, **shared
+                    )
+                if thorough:
+                    found = verdict.judge_thoroughly(found, jax.random.fold_in(key, 1), *fit, **shared)
+            self._check_result = found
+        return found
 
     def summary(self, *, details: bool = False) -> str:
         """Returns what `print` shows: the verdict in plain words, and a table of the variables.

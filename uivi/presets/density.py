@@ -15,6 +15,7 @@ from uivi.families import (
     AbstractExplicit,
     AbstractFamily,
     Affine,
+    AtModes,
     Gaussian,
     NetGaussian,
     RawScale,
@@ -27,6 +28,7 @@ from uivi.families import (
     small_init,
 )
 from uivi.families.conditionals.affine import Frame
+from uivi.families.conditionals.modes import Places
 from uivi.fitting.starts.search import Start
 from uivi.reverse import HMC, ISIR, AuthorsRule, Learned
 from uivi.training.optimisers import adam, paper_rmsprop
@@ -64,14 +66,19 @@ def default_family(
         start: where q starts, and the scale on which it is fitted; see `Standardised`.
         noise_dim: size of the noise, E. By default it is D, but at least 3 and at most 10; 3 with `Sheared`.
     """
-    return family_on(key, dim, None if start is None else start.frame(), noise_dim)
+    return family_on(key, dim, None if start is None else start.around(), noise_dim)
 
 
-def family_on(key: Key, dim: int, frame: Frame | None, noise_dim: int | None = None) -> SemiImplicit:
-    """Returns `default_family` on a frame that is made already, or on none; JAX can trace this."""
+def family_on(key: Key, dim: int, frame: Frame | Places | None, noise_dim: int | None = None) -> SemiImplicit:
+    """Returns `default_family` on a frame that is made already, at several modes, or on none.
+
+    JAX can trace this.
+    """
     noise_dim = _noise_dim(dim) if noise_dim is None else noise_dim
     conditional = _conditional(key, dim, noise_dim)
-    if frame is not None:
+    if isinstance(frame, Places):
+        conditional = AtModes.on(conditional, frame)
+    elif frame is not None:
         conditional = Standardised.on(conditional, frame)
     return SemiImplicit(StandardNormal(noise_dim), conditional)
 

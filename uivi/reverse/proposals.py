@@ -18,7 +18,7 @@ from uivi import _checks
 from uivi._jax import ordinary_promotion
 from uivi._random import normal
 from uivi._types import Key, Scalar
-from uivi.families.conditionals.mapped import unmapped
+from uivi.families.conditionals.modes import unmapped
 from uivi.families.mixing import AbstractMixing
 from uivi.families.semi_implicit import SemiImplicit
 from uivi.networks import MLP, he_init

@@ -24,6 +24,7 @@ CLASSES: dict[str, type[eqx.Module]] = {
     "TwoNetGaussian": families.TwoNetGaussian,
     # Conditionals.
     "Affine": families.Affine,
+    "AtModes": families.AtModes,
     "AtParticles": families.AtParticles,
     "Exponential": families.Exponential,
     "Gamma": families.Gamma,

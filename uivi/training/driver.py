@@ -96,6 +96,7 @@ def drive(
     monitors: Sequence[AbstractMonitor | Sequence[AbstractMonitor]] = (),
     keep_best: str | None = None,
     prepare: Callable[[Method, FitState], None] = lambda method, state: None,
+    refine: Callable[[Method, FitState], FitState] = lambda method, state: state,
 ) -> Driven:
     """Updates `state` until `num_steps` are done, resuming from a checkpoint if there is one.
 
@@ -113,6 +114,7 @@ def drive(
         monitors: see `AbstractMonitor`. In place of a monitor, a list of the same kind has one for each fit.
         keep_best: a monitor's column. The final state of each fit is the one with the largest value.
         prepare: called before the first update of another method.
+        refine: changes what no gradient trains, at the end of every round and before a look at it.
     """
     methods = [methods] if isinstance(methods, Method) else list(methods)
     run = Driven(state, methods[0], [Status.RUNNING] * state.step.size, {}, 0.0)
@@ -123,7 +125,9 @@ def drive(
         if checkpoints:
             _restore(run, checkpoints)
         rounds = Rounds.of(num_steps)
-        _Driver(run, methods, rounds, reporter, checkpoints, lanes, keep_best, prepare, stop).until_done()
+        _Driver(
+            run, methods, rounds, reporter, checkpoints, lanes, keep_best, prepare, refine, stop
+        ).until_done()
     return run
 
 
@@ -139,6 +143,7 @@ class _Driver:
     monitors: Monitors
     keep_best: str | None
     prepare: Callable[[Method, FitState], None]
+    refine: Callable[[Method, FitState], FitState]
     stop: threading.Event
     is_unsaved: bool = False
 
@@ -160,6 +165,8 @@ class _Driver:
                 self.reporter.update(run.step, self.rounds.most, rate, words)
                 if self.rounds.number > 1 and run.step in self.rounds.ends:
                     self.reporter.phase(f"{LOOKING}{number + 1}")
+            if run.step in self.rounds.ends:
+                run.state = self.refine(run.method, run.state)
             seen = self._look()
             _record(run.history, {"step": row.pop("step"), "round": number, "effort": effort, **row, **seen})
             is_over = self._is_over()

@@ -8,6 +8,7 @@ from uivi.families.conditionals.base import (
     AbstractSimpleConditional,
 )
 from uivi.families.conditionals.location_scale import Gaussian, Laplace, NetGaussian
+from uivi.families.conditionals.modes import AtModes
 from uivi.families.conditionals.particles import AtParticles
 from uivi.families.conditionals.positive import Exponential, Gamma
 from uivi.families.conditionals.scales import AbstractScale, LogScale, RawScale
@@ -23,6 +24,7 @@ __all__ = [
     "AbstractScale",
     "AbstractSimpleConditional",
     "Affine",
+    "AtModes",
     "AtParticles",
     "Exponential",
     "Gamma",

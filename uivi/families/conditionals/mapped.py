@@ -80,10 +80,3 @@ class AbstractMapped(AbstractConditional):
         """Returns the inner conditional's pairs, mapped; the map is inverted once for each z."""
         inner = self.inner.log_prob_pairs(jax.vmap(self.whiten)(z), eps, context)
         return inner - jax.vmap(self.log_det)(z)[None]
-
-
-def unmapped(conditional: AbstractConditional, z: Latent) -> Latent:
-    """Returns z as the innermost conditional sees it, behind all maps."""
-    while isinstance(conditional, AbstractMapped):
-        conditional, z = conditional.inner, conditional.whiten(z)
-    return z

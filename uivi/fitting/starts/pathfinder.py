@@ -22,6 +22,10 @@ expensive, a probe has fewer points, and these are at most one and two times as 
 NUM_BEST = 3
 POINTS_PER_PATH = 4
 """Least number of points of a probe for each path: where a density is expensive, there are fewer paths."""
+AT_ONCE = 8
+"""Paths that climb side by side where only their ends count."""
+FEW_ITERATIONS = 30
+"""Iterations of such a path. It is then in the ellipsoid of a mode, or is looked at more closely."""
 ENOUGH_GAIN = 1e-4
 """A path ends when two steps in a row gain less than this, in nats and relative to float32's rounding."""
 
@@ -36,6 +40,7 @@ class Gaussian(NamedTuple):
         factor: L.
         elbo: estimate of its ELBO.
         log_weights: log of p over its density, at draws inside its ellipsoid; minus infinity at others.
+        origin: where the path began.
     """
 
     mean: np.ndarray
@@ -44,6 +49,7 @@ class Gaussian(NamedTuple):
     factor: np.ndarray
     elbo: float = -np.inf
     log_weights: np.ndarray = np.zeros(0)
+    origin: np.ndarray | None = None
 
     def from_normal(self, noise: np.ndarray) -> np.ndarray:
         """Maps standard normal vectors, shape (S, D), to draws."""
@@ -68,7 +74,8 @@ class Gaussian(NamedTuple):
         log_mass = np.logaddexp.reduce(self.log_weights) - np.log(len(self.log_weights))
         relative = np.exp(self.log_weights - log_mass)
         stderr = np.std(relative) / np.sqrt(len(relative) - 1)
-        return Region(self.mean, self.distance, _radius(len(self.mean)), float(log_mass), float(stderr))
+        radius = radius_of(len(self.mean))
+        return Region(self.mean, self.distance, radius, float(log_mass), float(stderr), self.origin)
 
     def covariance(self) -> np.ndarray:
         """Returns C."""
@@ -87,7 +94,7 @@ class Gaussian(NamedTuple):
 
 def best_gaussians(rng: np.random.Generator, probe: Probe, points: np.ndarray) -> list[Gaussian]:
     """Returns the Gaussian with the largest ELBO on the path from each point. A path may have none."""
-    paths = [_Path(point) for point in points[: max(1, probe.size // POINTS_PER_PATH)]]
+    paths = [_Path(point, origin=point) for point in points[: max(1, probe.size // POINTS_PER_PATH)]]
     _climb(probe, paths)
     found = []
     num_first, num_more = min(NUM_FIRST, probe.size), min(NUM_MORE, 2 * probe.size)
@@ -107,7 +114,7 @@ def _ranked(
     noise = rng.standard_normal((num_draws, len(gaussians[0].mean)))
     values, _ = probe(np.concatenate([gaussian.from_normal(noise) for gaussian in gaussians]))
     squares = np.sum(noise**2, 1)
-    is_inside = squares <= _radius(noise.shape[1]) ** 2
+    is_inside = squares <= radius_of(noise.shape[1]) ** 2
     rated = []
     for gaussian, log_p in zip(gaussians, values.reshape(len(gaussians), num_draws), strict=True):
         entropy = gaussian.entropy()
@@ -117,9 +124,17 @@ def _ranked(
     return sorted((g for g in rated if np.isfinite(g.elbo)), key=lambda g: -g.elbo)
 
 
-def _radius(dim: int) -> float:
+def radius_of(dim: int) -> float:
     """Returns the radius of a ball with almost all of a standard normal vector."""
     return float(np.sqrt(dim + 3 * np.sqrt(2 * dim)))
+
+
+def climb(probe: Probe, points: np.ndarray) -> list[tuple[np.ndarray, float]]:
+    """Returns the highest point of the path from each point and log p there, without any Gaussian."""
+    paths = [_Path(point, origin=point) for point in points]
+    for first in range(0, len(paths), AT_ONCE):
+        _climb(probe, paths[first : first + AT_ONCE], FEW_ITERATIONS)
+    return [(path.place, path.value) for path in paths]
 
 
 @dataclasses.dataclass
@@ -127,6 +142,7 @@ class _Path:
     """One climb: where it is, its recent steps, and the Gaussians that they give."""
 
     place: np.ndarray
+    origin: np.ndarray
     value: float = -np.inf
     gradient: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))
     diagonal: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))
@@ -205,15 +221,15 @@ class _Path:
         except np.linalg.LinAlgError:
             return None
         step = self.diagonal * self.gradient + beta @ (gamma @ (beta.T @ self.gradient))
-        return Gaussian(self.place + step, self.diagonal, basis, factor)
+        return Gaussian(self.place + step, self.diagonal, basis, factor, origin=self.origin)
 
 
-def _climb(probe: Probe, paths: list[_Path]) -> None:
+def _climb(probe: Probe, paths: list[_Path], most: int = MAX_ITERATIONS) -> None:
     """Runs all paths to their ends."""
     for path, value, gradient in zip(paths, *probe(np.stack([p.place for p in paths])), strict=True):
         path.begin(value, gradient)
     number = max(8, probe.size // len(paths))
-    for _ in range(MAX_ITERATIONS):
+    for _ in range(most):
         active = [path for path in paths if not path.is_done]
         if not active or probe.is_spent:
             return

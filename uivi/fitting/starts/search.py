@@ -7,30 +7,37 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import jax
 import numpy as np
 from jaxtyping import Array, Float
 
 from uivi._types import Key
 from uivi.evaluation.coverage import Region
 from uivi.families.conditionals.affine import Frame
+from uivi.families.conditionals.modes import Places
 from uivi.families.conditionals.stretched import Stretch
 from uivi.fitting.starts.averaged import averaged_newton
 from uivi.fitting.starts.effort import Curvature
 from uivi.fitting.starts.low_rank import low_rank
+from uivi.fitting.starts.modes import find_modes, places_of
 from uivi.fitting.starts.newton import LARGEST, laplace
-from uivi.fitting.starts.pathfinder import Gaussian, best_gaussians
+from uivi.fitting.starts.pathfinder import Gaussian, best_gaussians, climb
 from uivi.targets.probe import Probe, generator
 
 NUM_ELBO, NUM_ELBO_PER_POINT = 192, 3
 """Draws that compare the candidates, and the most for each point of the probe."""
 NUM_RECENTRING = 5
-NUM_FAR, TOGETHER = 12, 4
+NUM_FAR, TOGETHER = 16, 4
 """Number of paths from far-off points, and of those that climb side by side."""
 NEAR = 4.0
-"""Half width of the cube around the first point in which half of them begin, in units of z or, for larger
+"""Half width of the cube around the first point in which some of them begin, in units of z or, for larger
 coordinates, relative to them."""
 STRETCHES = (3.0, 30.0)
-"""How much wider than the start the other half is scattered: from the first to the second."""
+"""How much wider than the start as many others are scattered: from the first to the second."""
+FARTHEST = (100.0, 100.0, 300.0, 300.0)
+"""The same for the rest. In many dimensions only these begin nearer to another mode."""
+NUM_LIGHT = 48
+"""Number of further paths of which only the ends count, unless they are in no region yet."""
 
 
 NO_CURVATURE = Curvature()
@@ -46,6 +53,7 @@ class Start(NamedTuple):
         name: name of the search that found it.
         regions: where the paths of the search have ended.
         stretch: a stretch before F, or None; see `uivi.families.Stretched`.
+        places: several separate modes with their weights; None if there is one, or if none was looked for.
     """
 
     loc: Float[Array, "D"] | Float[np.ndarray, "D"]
@@ -54,11 +62,16 @@ class Start(NamedTuple):
     name: str = "given"
     regions: tuple[Region, ...] = ()
     stretch: Stretch | None = None
+    places: Places | None = None
 
     def frame(self) -> Frame:
         """Returns location and scale for `uivi.families.Standardised`, in JAX's precision."""
         frame = Frame.create(self.loc, self.factor)
         return frame if self.stretch is None else frame._replace(stretch=self.stretch.on_device())
+
+    def around(self) -> Frame | Places:
+        """Returns the places of several modes, or else location and scale."""
+        return self.frame() if self.places is None else self.places
 
     def from_normal(self, noise: np.ndarray) -> np.ndarray:
         """Maps standard normal vectors, shape (S, D), to draws."""
@@ -129,7 +142,9 @@ def _with_curvature(
 def explored(key: Key, probe: Probe, start: Start, point: Float[np.ndarray, "D"]) -> Start:
     """Returns the start with the regions that paths from far-off points end in, besides its own.
 
-    Such paths are no better starts. But a mode that one of them meets and q misses is seen by the verdict.
+    Such paths are no better starts. But a mode that one of them meets and q misses is seen by the verdict. If
+    there are separate modes, more paths look for all of them, and q starts at every one. This needs curvatures,
+    so it is left out where a start has standard deviations only.
 
     Args:
         key: random key.
@@ -137,16 +152,47 @@ def explored(key: Key, probe: Probe, start: Start, point: Float[np.ndarray, "D"]
         start: the start that was found.
         point: the first starting point of the search.
     """
-    rng, shape = generator(key), (NUM_FAR // 2, len(point))
+    rng, shape = generator(key), ((NUM_FAR - len(FARTHEST)) // 2, len(point))
     near = point + NEAR * np.maximum(1.0, np.abs(point)) * rng.uniform(-1, 1, shape)
     wide = start.from_normal(np.geomspace(*STRETCHES, shape[0])[:, None] * rng.standard_normal(shape))
     regions = start.regions
     for first in range(0, NUM_FAR, TOGETHER):
         if probe.is_spent:
             break
-        points = np.concatenate([near, wide])[first : first + TOGETHER]
+        if first < 2 * len(near):
+            points = np.concatenate([near, wide])[first : first + TOGETHER]
+        else:
+            noise = rng.standard_normal((len(FARTHEST), len(point)))
+            points = start.from_normal(np.array(FARTHEST)[:, None] * noise)
         regions += tuple(gaussian.region() for gaussian in best_gaussians(rng, probe, points))
-    return start._replace(regions=regions)
+    if np.ndim(start.factor) < 2 or probe.is_spent:
+        return start._replace(regions=regions)
+    regions += _met_by_others(rng, probe, start, regions)
+    start = start._replace(regions=regions)
+    if not (modes := find_modes(jax.random.fold_in(key, 1), probe, regions)):
+        return start
+    found = tuple(mode.region() for mode in modes)
+    return start._replace(regions=(*regions, *found), places=places_of(modes))
+
+
+def _met_by_others(
+    rng: np.random.Generator, probe: Probe, start: Start, regions: tuple[Region, ...]
+) -> tuple[Region, ...]:
+    """Returns new regions that some of many paths meet. Each costs a fraction of a path with its Gaussian."""
+    widths = np.geomspace(STRETCHES[0], FARTHEST[0], NUM_LIGHT)[:, None]
+    points = start.from_normal(widths * rng.standard_normal((NUM_LIGHT, len(start.loc))))
+    ended = sorted(zip(points, climb(probe, points), strict=True), key=lambda pair: -pair[1][1])
+    origins: list[np.ndarray] = []
+    ends: list[np.ndarray] = []
+    for point, (end, value) in ended:
+        is_known = any(region.distance(end[None])[0] <= region.radius for region in regions)
+        is_same = any(np.allclose(end, other, rtol=1e-2, atol=1e-2) for other in ends)
+        if np.isfinite(value) and not (is_known or is_same) and len(origins) < TOGETHER:
+            origins.append(point)
+            ends.append(end)
+    if not origins or probe.is_spent:
+        return ()
+    return tuple(gaussian.region() for gaussian in best_gaussians(rng, probe, np.stack(origins)))
 
 
 def recentred(start: Start, probe: Probe) -> Start:
