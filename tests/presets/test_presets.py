@@ -14,13 +14,14 @@ def draws(family, key, num=2_000):
     return jax.vmap(lambda k: family.sample(k).z)(jax.random.split(key, num))
 
 
-@pytest.mark.parametrize(("dim", "noise_dim"), [(1, 3), (2, 3), (10, 10), (22, 3), (201, 10)])
+@pytest.mark.parametrize(("dim", "noise_dim"), [(1, 3), (2, 3), (10, 10), (22, 3), (201, 3), (4_001, 10)])
 def test_the_default_family_grows_with_dim(dim, noise_dim, getkey):
     family = presets.default_family(getkey(), dim)
     assert (family.dim, family.noise_dim, family.context_dim) == (dim, noise_dim, 0)
     full = isinstance(family.conditional, uivi.families.Affine)
     assert full == (dim <= presets.FULL_COVARIANCE_UP_TO)
-    assert full != isinstance(family.conditional, uivi.families.Warped)
+    is_sheared = isinstance(family.conditional.inner if full else family.conditional, uivi.families.Sheared)
+    assert is_sheared == (10 < dim <= 4_000)
 
 
 @pytest.mark.parametrize("dim", [3, 201])

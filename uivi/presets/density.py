@@ -42,8 +42,10 @@ ROUNDS_RATE = 1e-2
 FULL_COVARIANCE_UP_TO = 200
 MOST_NOISE, NOISE_BEHIND_LAYERS = 10, 3
 """Largest size of ε, and its size where layers of `Sheared` do most of the bending."""
-NUM_LAYERS, LAYER_WIDTH = 12, 128
-"""Number of layers, and of units in each."""
+LAYERS, FEWER_LAYERS = {"num_layers": 12, "width": 128}, {"num_layers": 6, "width": 64}
+"""Layers up to 200 dimensions, and above, where their cost counts."""
+LAYERS_UP_TO = 4_000
+"""Largest size of z with layers: they have 400 parameters for each dimension."""
 EFFORTS = (32, 100)
 """Numbers of proposals, from the least effort to the most."""
 
@@ -56,15 +58,15 @@ def default_family(
     Up to 200 dimensions z = shift + A w with w ~ N(μ(ε), diag(σ(ε)²)). The numbers ε can bend q in as many
     directions as there are of them, ten at most. So if z is larger than that, its coordinates also shift one
     another (`Sheared`), and three numbers ε are enough. Above 200 dimensions, every coordinate of w has a skew
-    of its own (`Warped`) instead of A and the shifts, and the correlations are those of `start`, which stay as
-    they are. The first `min(dim, noise_dim)` coordinates of w start as 0.7 ε + 0.7 u: q starts near N(0, I), or
-    near `start`, with a strong dependence between ε and z.
+    of its own (`Warped`) instead of A, and the correlations are those of `start`, which stay as they are; above
+    4,000 there are no shifts. The first `min(dim, noise_dim)` coordinates of w start as 0.7 ε + 0.7 u: q starts
+    near N(0, I), or near `start`, with a strong dependence between ε and z.
 
     Args:
         key: random key.
         dim: size of the latent vector, D.
         start: where q starts, and the scale on which it is fitted; see `Standardised`.
-        noise_dim: size of the noise, E. By default it is D, but at least 3 and at most 10; 3 with `Sheared`.
+        noise_dim: size of the noise, E. By default it is D, but at least 3 and at most 10; 3 with shifts.
     """
     return family_on(key, dim, None if start is None else start.around(), noise_dim)
 
@@ -85,8 +87,7 @@ def family_on(key: Key, dim: int, frame: Frame | Places | None, noise_dim: int |
 
 def _noise_dim(dim: int) -> int:
     """Returns the size of ε for a z of size `dim`."""
-    is_sheared = MOST_NOISE < dim <= FULL_COVARIANCE_UP_TO
-    return NOISE_BEHIND_LAYERS if is_sheared else min(max(dim, 3), MOST_NOISE)
+    return NOISE_BEHIND_LAYERS if MOST_NOISE < dim <= LAYERS_UP_TO else min(max(dim, 3), MOST_NOISE)
 
 
 @once_jit
@@ -96,13 +97,13 @@ def _conditional(key: Key, dim: int, noise_dim: int) -> AbstractConditional:
     skip = 0.7 * jnp.eye(dim, noise_dim)
     net = MLP.create(key, noise_dim, 2 * dim, init=small_init, skip=skip)
     conditional = NetGaussian(net, jnp.full((dim,), -0.35))
-    if dim > FULL_COVARIANCE_UP_TO:
-        return Warped.create(conditional)
-    if dim > noise_dim:
-        conditional = Sheared.create(
-            jax.random.fold_in(key, 1), conditional, num_layers=NUM_LAYERS, width=LAYER_WIDTH
-        )
-    return Affine.create(conditional)
+    is_large = dim > FULL_COVARIANCE_UP_TO
+    if is_large:
+        conditional = Warped.create(conditional)
+    if noise_dim < dim <= LAYERS_UP_TO:
+        layers = FEWER_LAYERS if is_large else LAYERS
+        conditional = Sheared.create(jax.random.fold_in(key, 1), conditional, **layers)
+    return conditional if is_large else Affine.create(conditional)
 
 
 def default_estimators(family: AbstractFamily) -> tuple[AbstractEstimator, ...]:
