@@ -92,8 +92,8 @@ class Sheared(AbstractMapped):
 
 
 def _shift(x: Float[Array, "A"], hidden: Array, bias: Array, out: Array) -> Float[Array, "B"]:
-    # Near zero SiLU is almost a parabola, which is what a slight skew needs; far out it is linear. All units may
-    # change together in a step of Adam: divided by √H, the shift changes no more if there are many of them.
+    # Near zero SiLU is almost a parabola, which is what a slight skew needs; far out it is linear. In a step of
+    # Adam all units may change together: divided by √H, the shift changes no more if there are many of them.
     return jax.nn.silu(x @ hidden.T + bias) @ out.T * len(bias) ** -0.5
 
 
