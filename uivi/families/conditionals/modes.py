@@ -30,9 +30,8 @@ class Places(NamedTuple):
     @classmethod
     def create(cls, frames: Sequence[Frame], weights: Float[np.ndarray, "K"]) -> "Places":
         """Stacks the frames and normalises the weights."""
-        stacked = Frame(
-            *(jax.device_put(np.stack([np.asarray(x) for x in part])) for part in zip(*frames, strict=True))
-        )
+        # A tree map skips the stretch, which is None up to 200 dimensions.
+        stacked = jax.tree.map(lambda *parts: jax.device_put(np.stack([np.asarray(x) for x in parts])), *frames)
         logs = np.log(np.asarray(weights, np.float64) / np.sum(weights))
         return cls(stacked, jax.device_put(logs.astype(stacked.loc.dtype)))
 
