@@ -51,3 +51,10 @@ def test_a_tiny_mode_does_not_count():
 
 def test_a_mass_that_is_hardly_known_proves_nothing():
     assert coverage([region(-6, 0.68), region(6, 0.32, stderr=1.0)], draws(-6), np.log(0.68)).missed == 0
+
+
+@pytest.mark.parametrize(("stderr", "missed"), [(1.0, 0.0), (0.7, 1.0)])
+def test_a_mass_from_one_draw_is_not_a_mass(stderr, missed):
+    """However large it is: a lucky weight has made a region of a right fit pass for all of the posterior."""
+    found = coverage([region(-6, 0.68), region(6, 1e5, stderr=stderr)], draws(-6), np.log(0.68))
+    assert found.missed == pytest.approx(missed, abs=0.01)

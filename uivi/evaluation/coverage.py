@@ -17,6 +17,8 @@ ENOUGH_PATHS = 100
 """Number of paths from which those that met a region alone say how many more regions there are."""
 NUM_STDERRS = 3.0
 """Standard errors by which the shares of p and q must differ."""
+ONE_DRAW = 0.95
+"""Standard error of a log mass from which a single draw has nearly all of it: the mass is then not known."""
 
 
 class Region(NamedTuple):
@@ -79,7 +81,7 @@ def coverage(regions: Sequence[Region], z: Float[np.ndarray, "S D"], log_mass: f
         # Where q is not, the region's mass comes on top of what the weights of q have found.
         odds = math.exp(min(region.log_mass - log_mass, 700.0)) / max(1 - own, 1 / len(draws))
         share = odds / (1 + odds)
-        if not share > LEAST_SHARE:
+        if not (share > LEAST_SHARE and region.log_mass_stderr < ONE_DRAW):
             continue
         if all(_between(region, other) > region.radius for other in kept):
             kept.append(region)
