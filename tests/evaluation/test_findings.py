@@ -124,6 +124,12 @@ def test_a_bound_that_still_rises_asks_for_more_updates():
         assert with_verdict(GOOD, quiet).advice == ()
 
 
+def test_a_fit_that_was_close_may_have_risen():
+    rising = history([0.1 * i for i in range(20)], 0.01)
+    assert with_verdict(GOOD, rising | {"close": [None, True]}).advice == ()
+    assert with_verdict(GOOD, rising | {"close": [None, False]}).advice
+
+
 def test_a_fast_rise_is_bad():
     assert with_verdict(GOOD, history(range(20), 0.01)).verdict is Verdict.BAD
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from uivi._types import Status
 from uivi.evaluation.check import Check, Verdict, k_hat
-from uivi.evaluation.history import History, recent_gain
+from uivi.evaluation.history import CLOSE, History, last, recent_gain
 from uivi.evaluation.importance import RELIABLE_K, MomentGaps, Weights
 
 # Comparisons with these limits are written so that NaN counts as a finding: `not x < limit`.
@@ -307,6 +307,9 @@ def _errors(gaps: MomentGaps, limit: float = GOOD_ERROR) -> list[str]:
 
 
 def _progress(history: History) -> Iterator[Finding]:
+    # A fit that ended because it was close to the posterior has nothing left to rise to.
+    if last(history, CLOSE):
+        return
     gain, period = recent_gain(history)
     if gain > SMALL_NATS:
         yield Finding(
