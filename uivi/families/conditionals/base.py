@@ -67,6 +67,27 @@ class AbstractConditional(eqx.Module):
         """Returns log q(z_s|ε_m) for all pairs. Whatever depends on ε alone is computed once for each ε."""
 
 
+class AbstractAround(AbstractConditional):
+    """A conditional around another one, of the same sizes."""
+
+    inner: eqx.AbstractVar[AbstractConditional]
+
+    @property
+    def dim(self) -> int:
+        """Size of the latent vector z, D."""
+        return self.inner.dim
+
+    @property
+    def noise_dim(self) -> int:
+        """Size of the noise ε, E."""
+        return self.inner.noise_dim
+
+    @property
+    def context_dim(self) -> int:
+        """Size of the context, C."""
+        return self.inner.context_dim
+
+
 class AbstractMappingConditional(AbstractConditional):
     """A conditional that evaluates many ε or z by mapping its `log_prob` over them."""
 

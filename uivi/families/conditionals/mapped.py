@@ -3,21 +3,18 @@
 import abc
 from collections.abc import Callable
 
-import equinox as eqx
 import jax
 from jaxtyping import Array, Float
 
 from uivi._types import Context, Key, Latent, Noise, Scalar
-from uivi.families.conditionals.base import AbstractConditional
+from uivi.families.conditionals.base import AbstractAround
 
 
-class AbstractMapped(AbstractConditional):
+class AbstractMapped(AbstractAround):
     """z = m(w) with w ~ inner(ε) and a bijection m. A subclass writes m; the rest is here.
 
     The map does not depend on ε, so a reverse chain inverts it once.
     """
-
-    inner: eqx.AbstractVar[AbstractConditional]
 
     @abc.abstractmethod
     def move(self, w: Latent) -> Latent:
@@ -34,21 +31,6 @@ class AbstractMapped(AbstractConditional):
     @abc.abstractmethod
     def pull(self, z: Latent, score: Latent) -> Latent:
         """Returns the score in z, given the inner score in w."""
-
-    @property
-    def dim(self) -> int:
-        """Size of the latent vector z, D."""
-        return self.inner.dim
-
-    @property
-    def noise_dim(self) -> int:
-        """Size of the noise ε, E."""
-        return self.inner.noise_dim
-
-    @property
-    def context_dim(self) -> int:
-        """Size of the context, C."""
-        return self.inner.context_dim
 
     def sample(self, key: Key, eps: Noise, context: Context = None) -> Latent:
         """Maps a draw of the inner conditional."""

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from uivi import _checks
 from uivi._types import Context, Key, Latent, Noise, Scalar
 from uivi.families.conditionals.affine import Frame
-from uivi.families.conditionals.base import AbstractConditional, AbstractMappingConditional
+from uivi.families.conditionals.base import AbstractAround, AbstractConditional, AbstractMappingConditional
 from uivi.families.conditionals.mapped import AbstractMapped
 from uivi.trainable import NonTrainable
 
@@ -36,7 +36,7 @@ class Places(NamedTuple):
         return cls(stacked, jax.device_put(logs.astype(stacked.loc.dtype)))
 
 
-class AtModes(AbstractMappingConditional):
+class AtModes(AbstractAround, AbstractMappingConditional):
     """q(z|ε) = Σ_k π_k q_k(z|ε), where q_k is z = loc_k + F_k (shift_k + scale_k w) with w ~ inner(ε).
 
     All modes share one conditional of w, and one ε. So the reverse conditional of ε is as simple as around a
@@ -77,21 +77,6 @@ class AtModes(AbstractMappingConditional):
         frames = places.frames
         fixed = (places.log_weights, frames.loc, frames.factor, frames.inverse, frames.volume)
         return cls(inner, zeros, zeros, *(NonTrainable(x) for x in fixed))
-
-    @property
-    def dim(self) -> int:
-        """Size of the latent vector z, D."""
-        return self.inner.dim
-
-    @property
-    def noise_dim(self) -> int:
-        """Size of the noise ε, E."""
-        return self.inner.noise_dim
-
-    @property
-    def context_dim(self) -> int:
-        """Size of the context, C."""
-        return self.inner.context_dim
 
     @property
     def num_modes(self) -> int:
