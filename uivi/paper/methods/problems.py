@@ -13,7 +13,7 @@ from uivi import datasets
 from uivi.evaluation import metrics
 from uivi.families.conditionals.affine import Frame
 from uivi.fitting.posterior import Posterior
-from uivi.fitting.starts.effort import probe_of
+from uivi.fitting.starts.effort import Curvature, curvature, probe_of
 from uivi.fitting.starts.search import find_start
 from uivi.paper.methods.waveform import Moments, reference
 from uivi.presets import FULL_COVARIANCE_UP_TO
@@ -65,8 +65,8 @@ class Standard(NamedTuple):
 
     Attributes:
         target: the posterior, every coordinate with mean 0 and standard deviation 1 by the approximation.
-        frame: the approximation on that scale, with its correlations: where `uivi.fit` starts. None if there
-            are too many dimensions for them.
+        frame: the approximation on that scale, with its correlations: where `uivi.fit` starts. None if their
+            search was too dear.
     """
 
     target: Rescaled
@@ -76,7 +76,12 @@ class Standard(NamedTuple):
 def standardised(target: AbstractGlobalTarget) -> Standard:
     """Searches for a start as `uivi.fit` does, by Pathfinder and Laplace's approximation."""
     points = np.random.default_rng(0).uniform(-1, 1, (NUM_POINTS, target.dim))
-    start = find_start(jax.random.key(0), probe_of(target), points, full_up_to=FULL_COVARIANCE_UP_TO)
+    # As in `uivi.fit`: below that size the search has a full covariance in any case.
+    is_large = target.dim > FULL_COVARIANCE_UP_TO
+    spent = curvature(target.log_density, target.dim) if is_large else Curvature()
+    start = find_start(
+        jax.random.key(0), probe_of(target), points, full_up_to=FULL_COVARIANCE_UP_TO, curvature=spent
+    )
     loc, factor = np.asarray(start.loc), np.asarray(start.factor)
     if factor.ndim == 1:
         return Standard(Rescaled.create(target, loc, factor), None)
