@@ -42,6 +42,12 @@ class Region(NamedTuple):
     origin: Float[np.ndarray, "D"] | None = None
     num_paths: int = 1
 
+    def joined_from(self, origin: Float[np.ndarray, "D"]) -> "Region":
+        """Returns the region with one more path that has ended in it."""
+        begun = [origin] if self.origin is None else [self.origin, origin]
+        farthest = max(begun, key=lambda point: np.max(np.abs(point - self.mean)))
+        return self._replace(origin=farthest, num_paths=self.num_paths + 1)
+
 
 class Coverage(NamedTuple):
     """What the search for a start has met, and what q misses of it.

@@ -4,6 +4,7 @@ It begins where the search for a start has met more than one. Paths from many pl
 far meet others, until several batches of paths in a row meet none.
 """
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -21,6 +22,8 @@ from uivi.targets.probe import Probe, generator
 MOST_MODES = 64
 PATHS, MOST_BATCHES, IN_VAIN = 64, 40, 6
 """Number of paths of a batch, largest number of batches, and of those in a row that meet no new mode."""
+FEW_ITERATIONS = 30
+"""Iterations of such a path. It is then near a mode, and Newton's method goes on."""
 AROUND = (3.0, 30.0)
 """How much wider than a mode a quarter of them is scattered around it: from the first to the second."""
 SAME = 1.0
@@ -109,7 +112,8 @@ def find_modes(key: Key, probe: Probe, regions: tuple[Region, ...]) -> list[Mode
     rng, in_vain = generator(key), 0
     for _ in range(MOST_BATCHES):
         before, points = len(modes), _scattered(rng, modes)
-        for point, (end, _) in zip(points, climb(probe, points), strict=True):
+        ends = climb(probe, points, functools.partial(_is_at_one, tuple(modes)), FEW_ITERATIONS)
+        for point, (end, _) in zip(points, ends, strict=True):
             if len(modes) < MOST_MODES and not probe.is_spent:
                 _add(probe, modes, end, point)
         in_vain = 0 if len(modes) > before else in_vain + 1
@@ -152,6 +156,11 @@ def _add(probe: Probe, modes: list[Mode], point: np.ndarray, origin: np.ndarray 
             modes.append(made)
             return
     modes[near[0]] = modes[near[0]]._replace(origins=modes[near[0]].origins + origins)
+
+
+def _is_at_one(modes: tuple[Mode, ...], place: np.ndarray) -> bool:
+    """Whether a place is at one of the modes."""
+    return any(mode.distance(place[None])[0] < SAME for mode in modes)
 
 
 def _scattered(rng: np.random.Generator, modes: list[Mode]) -> np.ndarray:

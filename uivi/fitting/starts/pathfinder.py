@@ -6,6 +6,7 @@ probe. Compiling the loop itself would take longer than the search.
 
 import collections
 import dataclasses
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -24,8 +25,6 @@ POINTS_PER_PATH = 4
 """Least number of points of a probe for each path: where a density is expensive, there are fewer paths."""
 AT_ONCE = 8
 """Paths that climb side by side where only their ends count."""
-FEW_ITERATIONS = 30
-"""Iterations of such a path. It is then in the ellipsoid of a mode, or is looked at more closely."""
 ENOUGH_GAIN = 1e-4
 """A path ends when two steps in a row gain less than this, in nats and relative to float32's rounding."""
 
@@ -95,7 +94,7 @@ class Gaussian(NamedTuple):
 def best_gaussians(rng: np.random.Generator, probe: Probe, points: np.ndarray) -> list[Gaussian]:
     """Returns the Gaussian with the largest ELBO on the path from each point. A path may have none."""
     paths = [_Path(point, origin=point) for point in points[: max(1, probe.size // POINTS_PER_PATH)]]
-    _climb(probe, paths)
+    _climb(probe, paths, MAX_ITERATIONS, len(paths))
     found = []
     num_first, num_more = min(NUM_FIRST, probe.size), min(NUM_MORE, 2 * probe.size)
     for path in paths:
@@ -129,31 +128,45 @@ def radius_of(dim: int) -> float:
     return float(np.sqrt(dim + 3 * np.sqrt(2 * dim)))
 
 
-def climb(probe: Probe, points: np.ndarray) -> list[tuple[np.ndarray, float]]:
-    """Returns the highest point of the path from each point and log p there, without any Gaussian."""
-    paths = [_Path(point, origin=point) for point in points]
-    for first in range(0, len(paths), AT_ONCE):
-        _climb(probe, paths[first : first + AT_ONCE], FEW_ITERATIONS)
+def climb(
+    probe: Probe, points: np.ndarray, is_known: Callable[[np.ndarray], bool], most: int = MAX_ITERATIONS
+) -> list[tuple[np.ndarray, float]]:
+    """Returns where the path from each point ends and log p there, without any Gaussian.
+
+    Args:
+        probe: log density.
+        points: where the paths begin.
+        is_known: whether a place is in a region that is known. A path ends as soon as it is in one.
+        most: largest number of iterations of a path.
+    """
+    paths = [_Path(point, origin=point, is_light=True) for point in points]
+    _climb(probe, paths, most, AT_ONCE, is_known)
     return [(path.place, path.value) for path in paths]
 
 
 @dataclasses.dataclass
 class _Path:
-    """One climb: where it is, its recent steps, and the Gaussians that they give."""
+    """One climb: where it is, its recent steps, and the Gaussians that they give unless it is light."""
 
     place: np.ndarray
     origin: np.ndarray
+    is_light: bool = False
     value: float = -np.inf
     gradient: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))
     diagonal: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0))
     pairs: collections.deque = dataclasses.field(default_factory=lambda: collections.deque(maxlen=NUM_PAIRS))
     gaussians: list[Gaussian] = dataclasses.field(default_factory=list)
+    num_steps: int = 0
     num_small: int = 0
     is_done: bool = False
 
     def begin(self, value: float, gradient: np.ndarray) -> None:
         self.value, self.gradient, self.diagonal = value, gradient, np.ones_like(gradient)
         self.is_done = not (np.isfinite(value) and np.all(np.isfinite(gradient)))
+
+    def has_ended(self, most: int, is_known: Callable[[np.ndarray], bool]) -> bool:
+        """Whether it needs no further step: it is at its top, at a known place, or has had the most steps."""
+        return self.is_done or self.num_steps >= most or is_known(self.place)
 
     def trials(self, number: int) -> np.ndarray:
         """Returns steps of several lengths, shape (number, D)."""
@@ -167,6 +180,7 @@ class _Path:
 
     def advance(self, steps: np.ndarray, values: np.ndarray, gradients: np.ndarray) -> None:
         """Takes the step with the largest log density."""
+        self.num_steps += 1
         usable = np.isfinite(values) & np.all(np.isfinite(gradients), 1)
         best = int(np.argmax(np.where(usable, values, -np.inf)))
         gain = values[best] - self.value if usable[best] else -np.inf
@@ -178,7 +192,7 @@ class _Path:
         self._learn(steps[best], self.gradient - gradients[best])
         self.place = self.place + steps[best]
         self.value, self.gradient = float(values[best]), gradients[best]
-        if (made := self._gaussian()) is not None:
+        if not self.is_light and (made := self._gaussian()) is not None:
             self.gaussians.append(made)
         is_small = gain < ENOUGH_GAIN + 1e-7 * abs(self.value)
         self.num_small = self.num_small + 1 if is_small else 0
@@ -224,14 +238,24 @@ class _Path:
         return Gaussian(self.place + step, self.diagonal, basis, factor, origin=self.origin)
 
 
-def _climb(probe: Probe, paths: list[_Path], most: int = MAX_ITERATIONS) -> None:
-    """Runs all paths to their ends."""
+def _climb(
+    probe: Probe,
+    paths: list[_Path],
+    most: int,
+    at_once: int,
+    is_known: Callable[[np.ndarray], bool] = lambda place: False,
+) -> None:
+    """Runs all paths to their ends, so many side by side. Where one ends, the next begins."""
     for path, value, gradient in zip(paths, *probe(np.stack([p.place for p in paths])), strict=True):
         path.begin(value, gradient)
-    number = max(8, probe.size // len(paths))
-    for _ in range(most):
-        active = [path for path in paths if not path.is_done]
-        if not active or probe.is_spent:
+    number = max(8, probe.size // at_once)
+    waiting, active = collections.deque(paths), []
+    while not probe.is_spent:
+        active = [path for path in active if not path.has_ended(most, is_known)]
+        while waiting and len(active) < at_once:
+            if not (path := waiting.popleft()).has_ended(most, is_known):
+                active.append(path)
+        if not active:
             return
         steps = [path.trials(number) for path in active]
         tried = np.concatenate([p.place + s for p, s in zip(active, steps, strict=True)])

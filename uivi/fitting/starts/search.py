@@ -28,7 +28,7 @@ NUM_ELBO, NUM_ELBO_PER_POINT = 192, 3
 """Draws that compare the candidates, and the most for each point of the probe."""
 NUM_RECENTRING = 5
 NUM_FAR, TOGETHER = 16, 4
-"""Number of paths from far-off points, and of those that climb side by side."""
+"""Number of paths from far-off points, and of those after which new regions are looked at more closely."""
 NEAR = 4.0
 """Half width of the cube around the first point in which some of them begin, in units of z or, for larger
 coordinates, relative to them."""
@@ -37,8 +37,7 @@ STRETCHES = (3.0, 30.0)
 FARTHEST = (100.0, 100.0, 300.0, 300.0)
 """The same for the rest. In many dimensions only these begin nearer to another mode."""
 NUM_LIGHT = 48
-"""Number of further paths of which only the ends count, unless they are in no region yet."""
-
+"""Number of further paths, all side by side."""
 
 NO_CURVATURE = Curvature()
 
@@ -155,19 +154,18 @@ def explored(key: Key, probe: Probe, start: Start, point: Float[np.ndarray, "D"]
     rng, shape = generator(key), ((NUM_FAR - len(FARTHEST)) // 2, len(point))
     near = point + NEAR * np.maximum(1.0, np.abs(point)) * rng.uniform(-1, 1, shape)
     wide = start.from_normal(np.geomspace(*STRETCHES, shape[0])[:, None] * rng.standard_normal(shape))
+    far = start.from_normal(np.array(FARTHEST)[:, None] * rng.standard_normal((len(FARTHEST), len(point))))
+    points = np.concatenate([near, wide, far])
     regions = start.regions
     for first in range(0, NUM_FAR, TOGETHER):
         if probe.is_spent:
             break
-        if first < 2 * len(near):
-            points = np.concatenate([near, wide])[first : first + TOGETHER]
-        else:
-            noise = rng.standard_normal((len(FARTHEST), len(point)))
-            points = start.from_normal(np.array(FARTHEST)[:, None] * noise)
-        regions += tuple(gaussian.region() for gaussian in best_gaussians(rng, probe, points))
+        regions = _with_ends(rng, probe, points[first : first + TOGETHER], regions)
     if np.ndim(start.factor) < 2 or probe.is_spent:
         return start._replace(regions=regions)
-    regions += _met_by_others(rng, probe, start, regions)
+    widths = np.geomspace(STRETCHES[0], FARTHEST[0], NUM_LIGHT)[:, None]
+    others = start.from_normal(widths * rng.standard_normal((NUM_LIGHT, len(point))))
+    regions = _with_ends(rng, probe, others, regions)
     start = start._replace(regions=regions)
     if not (modes := find_modes(jax.random.fold_in(key, 1), probe, regions)):
         return start
@@ -175,24 +173,30 @@ def explored(key: Key, probe: Probe, start: Start, point: Float[np.ndarray, "D"]
     return start._replace(regions=(*regions, *found), places=places_of(modes))
 
 
-def _met_by_others(
-    rng: np.random.Generator, probe: Probe, start: Start, regions: tuple[Region, ...]
+def _with_ends(
+    rng: np.random.Generator, probe: Probe, points: np.ndarray, regions: tuple[Region, ...]
 ) -> tuple[Region, ...]:
-    """Returns new regions that some of many paths meet. Each costs a fraction of a path with its Gaussian."""
-    widths = np.geomspace(STRETCHES[0], FARTHEST[0], NUM_LIGHT)[:, None]
-    points = start.from_normal(widths * rng.standard_normal((NUM_LIGHT, len(start.loc))))
-    ended = sorted(zip(points, climb(probe, points), strict=True), key=lambda pair: -pair[1][1])
-    origins: list[np.ndarray] = []
-    ends: list[np.ndarray] = []
-    for point, (end, value) in ended:
-        is_known = any(region.distance(end[None])[0] <= region.radius for region in regions)
-        is_same = any(np.allclose(end, other, rtol=1e-2, atol=1e-2) for other in ends)
-        if np.isfinite(value) and not (is_known or is_same) and len(origins) < TOGETHER:
+    """Returns the regions with those that the paths from some points meet besides.
+
+    A path ends as soon as it is in a known region, and counts there. The highest of the others run once more,
+    now with their Gaussians.
+    """
+    is_in = lambda place, region: bool(region.distance(place[None])[0] <= region.radius)
+    ends = climb(probe, points, lambda place: any(is_in(place, region) for region in regions))
+    known, origins, places = list(regions), [], []
+    for point, (end, value) in sorted(zip(points, ends, strict=True), key=lambda pair: -pair[1][1]):
+        met = next((number for number, region in enumerate(known) if is_in(end, region)), None)
+        if met is not None:
+            known[met] = known[met].joined_from(point)
+            continue
+        is_same = any(np.allclose(end, other, rtol=1e-2, atol=1e-2) for other in places)
+        if np.isfinite(value) and not is_same and len(origins) < TOGETHER:
             origins.append(point)
-            ends.append(end)
+            places.append(end)
     if not origins or probe.is_spent:
-        return ()
-    return tuple(gaussian.region() for gaussian in best_gaussians(rng, probe, np.stack(origins)))
+        return tuple(known)
+    found = best_gaussians(rng, probe, np.stack(origins))
+    return (*known, *(gaussian.region() for gaussian in found))
 
 
 def recentred(start: Start, probe: Probe) -> Start:
