@@ -47,10 +47,12 @@ class Allowance(NamedTuple):
     Attributes:
         effort: full, quick or smoke.
         seconds: seconds of `uivi` for the same target and seed, all included; None for `uivi` itself.
+        updates: the number of its updates; None for `uivi` itself.
     """
 
     effort: Effort
     seconds: float | None
+    updates: int | None = None
 
     def forget_programs(self) -> None:
         """Forgets what was compiled: a fit compiles as a user's first one does, unless it is only tried out."""
@@ -78,7 +80,7 @@ class AbstractContender(eqx.Module):
     @property
     @abc.abstractmethod
     def is_paced(self) -> bool:
-        """Whether it gets the seconds of `uivi`."""
+        """Whether it waits for `uivi`, and gets its seconds or updates."""
 
     @property
     @abc.abstractmethod
