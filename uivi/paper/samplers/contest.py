@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from uivi.paper.experiment import Effort, Takes
 from uivi.paper.samplers.contenders import AbstractContender
 from uivi.paper.samplers.outcomes import AbstractOutcome
-from uivi.targets.base import AbstractGlobalTarget
+from uivi.targets.base import AbstractSingleSiteTarget
 
 PACER = "uivi"
 """The contender that the others wait for: they get what it took."""
@@ -35,7 +35,8 @@ class AbstractContest(abc.ABC):
         takes: how long a fit takes, by preset.
         dataset: name of the data set, or None.
         kind: section of the report that shows it.
-        share: what the others get of the pacer, in words.
+        share: what the contenders may spend, in words.
+        is_timed: whether seconds decide. Every fit then compiles, as a user's first call does.
         stand_in: always None: the problem is never replaced by another.
         program: always None: every fit is a program of its own.
     """
@@ -48,11 +49,12 @@ class AbstractContest(abc.ABC):
     dataset: str | None
     kind: str
     share: str
+    is_timed: bool
     stand_in: None
     program: None
 
     @abc.abstractmethod
-    def target(self, seed: int) -> AbstractGlobalTarget:
+    def target(self, seed: int) -> AbstractSingleSiteTarget:
         """Returns what is fitted for a seed. Data sets are loaded here."""
 
     @abc.abstractmethod

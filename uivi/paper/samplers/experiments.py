@@ -54,7 +54,8 @@ class Contest(AbstractContest):
         takes: how long a fit takes, by preset.
         dataset: name of the data set, or None.
         kind: section of the report that shows it.
-        share: what the others get of the pacer, in words.
+        share: what the contenders may spend, in words.
+        is_timed: whether seconds decide.
         stand_in: always None: the target is never replaced by another.
         program: always None: every fit is a program of its own.
     """
@@ -69,6 +70,7 @@ class Contest(AbstractContest):
     dataset: str | None = None
     kind: str = "samplers"
     share: str = f"seconds of {PACER}"
+    is_timed: bool = True
     stand_in: None = None
     program: None = None
 

@@ -66,8 +66,8 @@ class Trials:
             _checks.seed("seed", seed)
         if num_steps is not None:
             raise ValueError(
-                f"expected no `steps` for {contest.name}, got {num_steps}: `uivi` decides when it is done, and "
-                "the others get what it took; leave it out"
+                f"expected no `steps` for {contest.name}, got {num_steps}: what a method may spend is fixed "
+                f"({contest.share}); leave it out"
             )
         contest.recipes[preset][method].require()
         return cls(contest=contest, preset=preset, method=method, seeds=seeds, effort=effort, out=out)
@@ -129,11 +129,11 @@ def _trial(plan: Trials, seed: int, shown: AbstractReporter, *, resume: bool) ->
                     f"expected no {path}, found one: pass --resume to keep it, or another --out"
                 )
             return _read(path, fingerprint)
-        allowance = Allowance(plan.effort, None)
+        seconds = None
         if plan.contender.is_paced:
-            paced = _trial(dataclasses.replace(plan, method=PACER), seed, shown, resume=True)
-            allowance = Allowance(plan.effort, paced["seconds"], paced["updates"])
-        trial = {"fingerprint": fingerprint} | _measured(plan, seed, allowance, shown)
+            pacer = dataclasses.replace(plan, method=PACER)
+            seconds = _trial(pacer, seed, shown, resume=True)["seconds"]
+        trial = {"fingerprint": fingerprint} | _measured(plan, seed, Allowance(plan.effort, seconds), shown)
         archive.write_bytes(path, readable(plain(trial)).encode())
     _joined(plan)
     return plain(trial)
