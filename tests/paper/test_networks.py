@@ -1,6 +1,7 @@
 """Bayesian networks on tables: splits, the model against its formula, errors, the page."""
 
 import dataclasses
+import pathlib
 import re
 
 import jax
@@ -19,7 +20,7 @@ from uivi.evaluation import verdict
 from uivi.paper import EXPERIMENTS, GROUPS, Trials, report
 from uivi.paper.networks import experiments, models
 from uivi.paper.networks.contenders import MeanField, Ours, Sivi
-from uivi.paper.networks.published import PUBLISHED, best, of_uivi
+from uivi.paper.networks.published import OTHERS, PUBLISHED, best, of_uivi
 from uivi.paper.networks.section import mean_and_error
 from uivi.paper.networks.splits import split, standardised
 from uivi.paper.samplers.contenders import AbstractContender, Entry
@@ -174,6 +175,20 @@ def test_published_errors():
     for name, found in PUBLISHED.items():
         is_narrow = EXPERIMENTS[name].protocol.width == 10
         assert all((each.rmse or 0) < 1 and each.nll is None for each in found) is is_narrow
+
+
+def test_the_docs_have_the_same_errors():
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "networks.md").read_text()
+    table = page.partition("## Published errors")[2]
+    rows = [line for line in table.splitlines() if re.search(r"\d", line)]
+    for row, (name, found) in zip(rows, PUBLISHED.items(), strict=True):
+        assert row.startswith(f"| {EXPERIMENTS[name].title} |")
+        theirs = [(each.rmse, each.nll) for each in found if each.method != OTHERS]
+        own = [(each.rmse, each.nll) for each in found if each.method == OTHERS]
+        expected = [error for errors in zip(*theirs, strict=True) for error in errors if error is not None]
+        expected += [error for errors in own for error in errors if error is not None]
+        assert [float(number) for number in re.findall(r"\d+\.\d+", row)] == expected
+    assert all(f"| `{name}` |" in page for name in experiments.CONTENDERS)
 
 
 def test_the_page_has_errors_beside_published_ones(write):

@@ -60,7 +60,7 @@ def _measured(quantity: str, header: str) -> tuple[Column, ...]:
     published = lambda find: lambda result: number(find(experiment_name(result), quantity), DIGITS)
     return (
         Column(header=header, cell=ours, on_terminal=True, flagged=is_worse),
-        Column(header=f"best published {header}", cell=published(best), on_terminal=True),
+        Column(header=f"best published {header}", cell=published(best)),
         Column(header=f"{header} of UIVI as run by others", cell=published(of_uivi)),
     )
 
