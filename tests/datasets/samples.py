@@ -127,14 +127,50 @@ def waveform() -> tuple[dict, dict, dict, dict]:
 
 
 def table(path: str) -> tuple[dict, dict, dict, dict]:
-    rows = np.round(RNG.uniform(-1, 1, (12, 4)), 3)
-    body, order = text(rows).encode(), np.random.RandomState(0).permutation(12)
-    splits = {"train": rows[order[1:]], "test": rows[order[:1]]}
-    arrays = {f"{name}.x": part[:, :-1] for name, part in splits.items()}
-    arrays |= {f"{name}.y": part[:, -1] for name, part in splits.items()}
+    rows = np.round(RNG.uniform(-1, 1, (12, 4)), 2)
+    x, y, order = rows[:, :-1], rows[:, -1], np.random.RandomState(0).permutation(12)
+    titled = "a,b,c,d\n" + "".join(",".join(map(str, row)) + "\n" for row in np.column_stack([y, x]))
+    body = {"xls": lambda: xls(rows), "csv": titled.encode}.get(path[-3:], text(rows).encode)()
+    splits = {"train": order[1:], "test": order[:1]}
+    arrays = {f"{name}.x": x[part] for name, part in splits.items()}
+    arrays |= {f"{name}.y": y[part] for name, part in splits.items()}
     hashes = {part: sha(array) for part, array in arrays.items()}
     served = {"housing.data" if "boston" in path else path.rpartition("/")[2]: body}
     return {path: body}, served, arrays, hashes
+
+
+def xls(rows) -> bytes:
+    """An Excel file: a directory, then a table of sectors, then the workbook, with a second sheet at its end.
+
+    The first columns are numbers in full, the next one in short form, and the last two in one record.
+    """
+    record = lambda kind, *parts: struct.pack("<HH", kind, sum(map(len, parts))) + b"".join(parts)
+    short = lambda value: struct.pack("<i", round(100 * value) << 2 | 3)
+    begin, end, stream = record(0x809, bytes(16)), record(0x0A), b""
+    for i, row in enumerate(rows, 1):
+        *full, third, second, first = row
+        for j, value in enumerate(full):
+            stream += record(0x203, struct.pack("<HHHd", i, j, 0, value))
+        j = len(full)
+        stream += record(0x27E, struct.pack("<HHH", i, j, 0), short(third))
+        pair = b"".join(struct.pack("<H", 0) + short(value) for value in (second, first))
+        stream += record(0xBD, struct.pack("<HH", i, j + 1), pair, struct.pack("<H", j + 2))
+    title = record(0xFD, struct.pack("<HHHI", 0, 0, 0, 0))
+    other = begin + record(0x203, struct.pack("<HHHd", 99, 0, 0, 1.0)) + end
+    stream = (begin + end + begin + title + stream + end + other).ljust(9 * 512, b"\0")
+    name = "Workbook".encode("utf-16-le") + b"\0\0"
+    entry = (
+        name.ljust(64, b"\0")
+        + struct.pack("<H", len(name))
+        + bytes(50)
+        + struct.pack("<IIQ", 2, len(stream), 0)
+    )
+    last, of_table, free = 0xFFFFFFFE, 0xFFFFFFFD, 0xFFFFFFFF
+    places = [last, of_table, *range(3, 11), last]
+    table = struct.pack("<128I", *places, *[free] * (128 - len(places)))
+    head = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1".ljust(30, b"\0") + struct.pack("<H", 9) + bytes(16)
+    head += struct.pack("<I", 0).ljust(28, b"\0") + struct.pack("<109I", 1, *[free] * 108)
+    return head + entry.ljust(512, b"\0") + table + stream
 
 
 def labelled(path: str, kind: str = "csv") -> tuple[dict, dict, dict, dict]:
@@ -174,6 +210,8 @@ MAKERS = {
     "waveform": waveform,
     "yacht": lambda: table("uci/yacht_hydrodynamics.data"),
     "boston": lambda: table("uci/boston_housing.txt"),
+    "concrete": lambda: table("uci/Concrete_Data.xls"),
+    "protein": lambda: table("uci/CASP.csv"),
     "ionosphere": lambda: labelled("samplers/ionosphere.csv"),
     "sonar": lambda: labelled("samplers/sonar.csv", "sonar"),
     "german-credit": lambda: labelled("samplers/german.data-numeric", "german"),

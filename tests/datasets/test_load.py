@@ -13,7 +13,8 @@ from tests.datasets.samples import MAKERS
 from uivi import datasets
 from uivi.datasets import DATASETS, DataError, State, formats, store
 
-TABLES = ("yacht", "boston", "ionosphere", "sonar", "german-credit", "breast-cancer", "pines")
+TABLES = ("yacht", "boston", "concrete", "protein")
+TABLES += ("ionosphere", "sonar", "german-credit", "breast-cancer", "pines")
 ONE_FILE = [name for name in MAKERS if "mnist" not in name and name not in TABLES] + ["binarized-mnist"]
 
 
@@ -232,6 +233,32 @@ def test_bad_hapt_zip(member, content, message, local, install):
 def test_bad_tables(raw):
     with pytest.raises(DataError, match="cannot be read"):
         formats.parse(formats.table, {}, raw)
+
+
+@pytest.mark.parametrize("raw", [b"", b"y,x\n", b"y,x\n1,2\n3\n", b"y,x\n1,two\n", b"y,x\n1,nan\n"])
+def test_bad_tables_with_titles(raw):
+    with pytest.raises(DataError, match="cannot be read"):
+        formats.parse(formats.titled_table, {}, raw)
+
+
+XLS = samples.xls(np.eye(4))
+BAD_XLS = {
+    b"": "expected an xls file, got one that starts with",
+    XLS[:30] + b"\x0a" + XLS[31:]: "expected sectors of 512 or 4,096 bytes, got 2\\^10",
+    XLS[:-3]: "expected a whole xls file",
+    XLS.replace(b"W\0o\0r\0k\0", b"w\0o\0r\0k\0"): "expected an xls file with a workbook, got one without",
+    XLS.replace((3).to_bytes(4, "little"), (2).to_bytes(4, "little")): "expected a whole xls file",
+    samples.xls(np.full((2, 4), 0.5)).replace(
+        b"\x03\x02\x0e", b"\0\0\x0e", 1
+    ): "in each of 2 × 4 cells, got 7 numbers",
+    samples.xls(np.zeros((0, 4))): "expected a sheet with numbers, got one without any",
+}
+
+
+@pytest.mark.parametrize(("raw", "message"), BAD_XLS.items(), ids=range(len(BAD_XLS)))
+def test_bad_spreadsheets(raw, message):
+    with pytest.raises(DataError, match=message):
+        formats.parse(formats.spreadsheet, {}, raw)
 
 
 @pytest.mark.parametrize("raw", [b"", b"\n", b"1,2,3\n", b"1,2,1\n3,1\n", b"one,2,1\n", b"nan,2,1\n"])

@@ -125,6 +125,14 @@ def chains(**changes):
     return made | changes
 
 
+def networks(method="uivi", name="networks-yacht", title="Yacht, by all", **changes):
+    check = {"lower": bound(-60.0), "upper": bound(-50.0), "verdict": 1}
+    scores = ({"rmse": rmse, "rmse_in_sds": rmse / 10, "nll": rmse + 0.7} for rmse in (0.7, 0.9))
+    seeds = [{"own": check, "failed": False, "seconds": 30.0, "scores": each} for each in scores]
+    fixed = {"title": title, "history": {}}
+    return result("networks", name, "updates", method, seeds, **fixed | changes)
+
+
 MAKERS = {
     "toy": toy,
     "logreg": logreg,
@@ -133,8 +141,10 @@ MAKERS = {
     "vae-prior": prior,
     "methods": methods,
     "samplers": samplers,
+    "networks": networks,
 }
 FIGURES = {"toy": 2, "logreg": 1, "iterations": 2, "vae": 3, "vae-prior": 1, "methods": 1, "samplers": 2}
+FIGURES["networks"] = 0
 """Number of figures that one result of each kind has on the page."""
 
 

@@ -19,7 +19,7 @@ from uivi._types import Status
 from uivi.evaluation import verdict
 from uivi.paper import EXPERIMENTS, GROUPS, Trials, granting, report
 from uivi.paper.methods.judging import Budget
-from uivi.paper.samplers import BENCHMARKS, Evidence, contenders, experiments, nuts, published, scores, trials
+from uivi.paper.samplers import BENCHMARKS, Evidence, contenders, experiments, nuts, published, scores
 from uivi.paper.samplers.contenders import AbstractContender, Allowance, AtEqualSeconds, Entry, Gaussian
 from uivi.paper.samplers.outcomes import Chains, Fitted
 from uivi.targets import Density, eight_gaussians
@@ -235,7 +235,7 @@ def test_a_target_without_log_z_shows_bounds_only(tmp_path, monkeypatch):
     assert {"ELBO (lower bound)", "ELBO (upper bound)"} <= headers
     assert not any("KL(q‖p)" in header for header in headers)
     assert seed["scores"]["modes_found"] >= 1
-    assert len(result["exhibit"]["draws"]) == trials.EXHIBITED
+    assert len(result["exhibit"]["draws"]) == experiments.EXHIBITED
 
 
 SMOKED = [pytest.param("eight-gaussians", m, marks=pytest.mark.slow) for m in experiments.CONTENDERS]

@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
-from uivi.paper import EXPERIMENTS, GROUPS, Contest, Experiment, Takes
+from uivi.paper import EXPERIMENTS, GROUPS, AbstractContest, Experiment, Takes
 
 NOTE = (
     "Times are for the updates of one fit by uivi (of one setting for logreg-iterations); the evaluation comes "
@@ -33,7 +33,7 @@ def listing() -> Group:
     return Group(experiments, "", groups, "", Text(NOTE))
 
 
-def _add(table: Table, experiment: Experiment | Contest) -> None:
+def _add(table: Table, experiment: Experiment | AbstractContest) -> None:
     """Adds a row for each preset, beside the name, what the experiment shows, and the data that it needs."""
     data = f"data: {experiment.dataset}" if experiment.dataset else "needs no data"
     below = (Padding(text, (0, 0, 0, 2)) for text in (experiment.reference, data))

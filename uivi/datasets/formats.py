@@ -14,6 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from uivi.datasets.records import Content, DataError, Part, Reader
+from uivi.datasets.spreadsheet import numbers
 
 HAPT_CLASSES = 12
 MOST_BYTES = 2**28
@@ -132,20 +133,24 @@ def waveform_mat(raw: bytes) -> dict[str, Content]:
 
 
 def table(raw: bytes) -> dict[str, Content]:
-    """Reads one of UCI's tables: a line of numbers for each row, the value to predict in the last column.
-
-    A tenth of the rows, by a fixed permutation, are test rows: these tables have no split of their own.
-    """
+    """Reads a table of UCI: a line of numbers for each row, the value to predict in the last column."""
     if not raw.strip():
         raise ValueError("expected lines of numbers, got an empty file")
-    rows = _finite(np.loadtxt(io.StringIO(raw.decode("ascii")), np.float64, comments=None, ndmin=2))
-    # NumPy's legacy generator is the one that never changes between releases.
-    order = np.random.RandomState(0).permutation(len(rows))
-    size = max(1, round(len(rows) / 10))
-    found = {}
-    for name, part in (("train", rows[order[size:]]), ("test", rows[order[:size]])):
-        found |= {f"{name}.x": _plain(part[:, :-1]), f"{name}.y": _plain(part[:, -1])}
-    return found
+    rows = np.loadtxt(io.StringIO(raw.decode("ascii")), np.float64, comments=None, ndmin=2)
+    return _with_test_rows(rows[:, :-1], rows[:, -1])
+
+
+def titled_table(raw: bytes) -> dict[str, Content]:
+    """Reads a table with commas below a line of titles, the value to predict in the first column."""
+    text = io.StringIO(raw.decode("ascii"))
+    rows = np.loadtxt(text, np.float64, comments=None, delimiter=",", skiprows=1, ndmin=2)
+    return _with_test_rows(rows[:, 1:], rows[:, 0])
+
+
+def spreadsheet(raw: bytes) -> dict[str, Content]:
+    """Reads a table from an old Excel file, the value to predict in the last column."""
+    rows = numbers(raw)
+    return _with_test_rows(rows[:, :-1], rows[:, -1])
 
 
 def classes(names: Mapping[str, int], column: int, first: int, raw: bytes) -> dict[str, Content]:
@@ -199,6 +204,17 @@ def points(raw: bytes) -> dict[str, Content]:
         ndmin=2,
     )
     return {"train.x": _plain(_finite(rows))}
+
+
+def _with_test_rows(x: np.ndarray, y: np.ndarray) -> dict[str, Content]:
+    """Splits a table: a tenth of the rows, by a fixed permutation, are test rows. UCI has no split for them."""
+    # NumPy's legacy generator is the one that never changes between releases.
+    order = np.random.RandomState(0).permutation(len(x))
+    size = max(1, round(len(x) / 10))
+    found = {}
+    for name, rows in (("train", order[size:]), ("test", order[:size])):
+        found |= {f"{name}.x": _plain(_finite(x[rows])), f"{name}.y": _plain(_finite(y[rows]))}
+    return found
 
 
 def _with_classes(rows: list[list[str]], labels: list[int]) -> dict[str, Content]:

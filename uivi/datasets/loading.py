@@ -24,7 +24,8 @@ def load(name: str, *, download: bool = True, progress: bool = True) -> Dataset:
 
     Returns:
         The data set. Images have one row each, with values 0..255 (grey) or 0 and 1 (binary) in uint8. Features
-        are float32 (float64 for waveform, yacht, boston and pines). Labels are int32 and start at 0.
+        are float32 (float64 for waveform, pines and tables with a number to predict). Labels are int32 and
+        start at 0.
 
     Raises:
         ValueError: if the name is unknown.

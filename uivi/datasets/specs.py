@@ -175,31 +175,32 @@ WAVEFORM = Spec(
 _UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 
 
-def _table(path: str, url: str, rows: tuple[int, int], columns: int, sha256: dict[str, str]) -> File:
+def _table(
+    path: str, read: Reader, url: str, rows: tuple[int, int], columns: int, sha256: dict[str, str]
+) -> tuple[File]:
     """Returns a table of UCI; the checksums are of the split into train and test rows."""
     parts = {}
     for split, count in zip(("train", "test"), rows, strict=True):
         parts[f"{split}.x"] = Part((count, columns), sha256[f"{split}.x"])
         parts[f"{split}.y"] = Part((count,), sha256[f"{split}.y"])
-    return _public(path, formats.table, parts, 10 * _MB, url)
+    return (_public(path, read, parts, 10 * _MB, f"{_UCI}/{url}"),)
 
 
 YACHT = Spec(
     name="yacht",
     description="Resistance of 308 sailing yachts (UCI; Gerritsma et al., 1981); a tenth are test rows",
-    files=(
-        _table(
-            "uci/yacht_hydrodynamics.data",
-            f"{_UCI}/00243/yacht_hydrodynamics.data",
-            (277, 31),
-            6,
-            {
-                "train.x": "d9924b01310a75f5b75659735853718a269f91bdf0cc2218aeb0ab9d915c3f86",
-                "train.y": "8ab6e9a6dfb1c7d57ea09e2cb3f0e7eabf4cde48aa755fb060615244b1310ad2",
-                "test.x": "7c8c0356b7a2dfbce67fc63260eeae1a55d20d147f6e403cad1af80fcd4f3183",
-                "test.y": "737a642ec8b65b9fdb77de72645569f4e89dcf0d88415c87467991a57057519e",
-            },
-        ),
+    files=_table(
+        "uci/yacht_hydrodynamics.data",
+        formats.table,
+        "00243/yacht_hydrodynamics.data",
+        (277, 31),
+        6,
+        {
+            "train.x": "d9924b01310a75f5b75659735853718a269f91bdf0cc2218aeb0ab9d915c3f86",
+            "train.y": "8ab6e9a6dfb1c7d57ea09e2cb3f0e7eabf4cde48aa755fb060615244b1310ad2",
+            "test.x": "7c8c0356b7a2dfbce67fc63260eeae1a55d20d147f6e403cad1af80fcd4f3183",
+            "test.y": "737a642ec8b65b9fdb77de72645569f4e89dcf0d88415c87467991a57057519e",
+        },
     ),
     num_classes=None,
 )
@@ -207,19 +208,56 @@ YACHT = Spec(
 BOSTON = Spec(
     name="boston",
     description="House prices in Boston (UCI; Harrison & Rubinfeld, 1978); a tenth are test rows",
-    files=(
-        _table(
-            "uci/boston_housing.txt",
-            f"{_UCI}/housing/housing.data",
-            (455, 51),
-            13,
-            {
-                "train.x": "c8a97441c8a1fe476d06ff842a93cfc74a0087e31db7a863d730fdb39425b46a",
-                "train.y": "f031b7db8c30e91e03f1c646de99bab1cb1eda3f6546efb7b4f1b7152fae6798",
-                "test.x": "b724692f3d2242c9b3264a7922f3edb5c9f2a2480b538c85eef3b155c17b8455",
-                "test.y": "6d54cfdcdd806a6a47ea1c4978ee79f3ec2d9c5d55baa3e850dcb9e27c0d0dca",
-            },
-        ),
+    files=_table(
+        "uci/boston_housing.txt",
+        formats.table,
+        "housing/housing.data",
+        (455, 51),
+        13,
+        {
+            "train.x": "c8a97441c8a1fe476d06ff842a93cfc74a0087e31db7a863d730fdb39425b46a",
+            "train.y": "f031b7db8c30e91e03f1c646de99bab1cb1eda3f6546efb7b4f1b7152fae6798",
+            "test.x": "b724692f3d2242c9b3264a7922f3edb5c9f2a2480b538c85eef3b155c17b8455",
+            "test.y": "6d54cfdcdd806a6a47ea1c4978ee79f3ec2d9c5d55baa3e850dcb9e27c0d0dca",
+        },
+    ),
+    num_classes=None,
+)
+
+CONCRETE = Spec(
+    name="concrete",
+    description="Strength of 1,030 pieces of concrete (UCI; Yeh, 1998); a tenth are test rows",
+    files=_table(
+        "uci/Concrete_Data.xls",
+        formats.spreadsheet,
+        "concrete/compressive/Concrete_Data.xls",
+        (927, 103),
+        8,
+        {
+            "train.x": "561dd565e242a48376a4bad5a5ad4532b555154a0a519c5de8c7444d01ce12cb",
+            "train.y": "dba0b618e242b264d0e350130f3b5809b02b210f4dabf8374914a9b376faf13e",
+            "test.x": "47e72f1332eb94c0345dbde9b0e9c0a39684ccf526b544639f8d09e818c2dbfd",
+            "test.y": "c2b2dd6b7bff541c349c3581fee453a002029a6ce99d8eed79358f3e901e744d",
+        },
+    ),
+    num_classes=None,
+)
+
+PROTEIN = Spec(
+    name="protein",
+    description="Shape of 45,730 proteins, CASP (UCI; Rana, 2013); a tenth are test rows",
+    files=_table(
+        "uci/CASP.csv",
+        formats.titled_table,
+        "00265/CASP.csv",
+        (41_157, 4_573),
+        9,
+        {
+            "train.x": "3d8b188994c28394437b092b438a0e0b344682080e0d63a5c5d7f913b15d21f1",
+            "train.y": "0a7c710df921a2fe3b0ee0f8dc5ea89053b93333b2b913f07e5beec039af29ab",
+            "test.x": "e442ccd67cea9d947bc6736afffb1c47a082998ecb4cf632f805d0e0e385f106",
+            "test.y": "052229ead31783e1e75d1527503ec65b5616169504ee8a1f338322ba13e5bcc6",
+        },
     ),
     num_classes=None,
 )
@@ -326,7 +364,8 @@ PINES = Spec(
 DATASETS: dict[str, Spec] = {
     spec.name: spec
     for spec in (
-        *(MNIST, FASHION_MNIST, BINARIZED_MNIST, HAPT, HAPT_RECOMPUTED, WAVEFORM, YACHT, BOSTON),
+        *(MNIST, FASHION_MNIST, BINARIZED_MNIST, HAPT, HAPT_RECOMPUTED, WAVEFORM),
+        *(YACHT, BOSTON, CONCRETE, PROTEIN),
         *(IONOSPHERE, SONAR, GERMAN_CREDIT, BREAST_CANCER, PINES),
     )
 }

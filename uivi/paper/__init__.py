@@ -1,11 +1,12 @@
-"""Experiments as data: those of the paper (Titsias & Ruiz 2019), and three of ours.
+"""Experiments as data: those of the paper (Titsias & Ruiz 2019), and four of ours.
 
 The paper's are in `toy/`, `regression/` and `vae/`. `prior/` has priors of autoencoders, `methods/` the field's
-methods side by side, `samplers/` whole programs on targets with a known log Z.
+methods side by side, `samplers/` whole programs on targets with a known log Z, `networks/` Bayesian neural
+networks.
 
 Each folder holds `experiments.py` (recipes, published values), `task.py` (what is fitted and how it is judged)
 and `section.py` (its part of the report). `runner.py` runs any of them, `report/` shows the results. In
-`samplers/`, a contender takes the place of a recipe, and `trials.py` runs it.
+`samplers/` and `networks/`, a contender takes the place of a recipe, and `samplers/trials.py` runs it.
 """
 
 from uivi.paper.budgets import SecondsOf, Updates
@@ -13,6 +14,7 @@ from uivi.paper.experiment import AbstractTask, Effort, Experiment, Recipe, Take
 from uivi.paper.experiments import DEVIATIONS, EXPERIMENTS, GROUPS, WHOLE, members, plan_of, side_by_side
 from uivi.paper.plan import Run
 from uivi.paper.runner import run
+from uivi.paper.samplers.contest import AbstractContest
 from uivi.paper.samplers.experiments import Contest
 from uivi.paper.samplers.trials import Trials
 
@@ -21,6 +23,7 @@ __all__ = [
     "EXPERIMENTS",
     "GROUPS",
     "WHOLE",
+    "AbstractContest",
     "AbstractTask",
     "Contest",
     "Effort",

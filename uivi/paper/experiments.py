@@ -7,18 +7,21 @@ from typing import Any
 from uivi import datasets
 from uivi.paper.experiment import Experiment
 from uivi.paper.methods import experiments as methods
+from uivi.paper.networks import experiments as networks
 from uivi.paper.plan import Run
 from uivi.paper.prior import experiments as prior
 from uivi.paper.regression import experiments as regression
 from uivi.paper.samplers import experiments as samplers
-from uivi.paper.samplers.experiments import Contest
+from uivi.paper.samplers.contest import AbstractContest
 from uivi.paper.samplers.trials import Trials
 from uivi.paper.toy import experiments as toy
 from uivi.paper.vae import experiments as vae
 
 _FITTED = (*toy.TOYS, *regression.REGRESSIONS, *vae.VAES, *prior.PRIORS, *methods.METHODS)
 
-EXPERIMENTS: dict[str, Experiment | Contest] = {e.name: e for e in (*_FITTED, *samplers.SAMPLERS)}
+_CONTESTS = (*samplers.SAMPLERS, *networks.NETWORKS)
+
+EXPERIMENTS: dict[str, Experiment | AbstractContest] = {e.name: e for e in (*_FITTED, *_CONTESTS)}
 
 GROUPS = {
     "toy": ("banana", "multimodal", "xshaped"),
@@ -27,10 +30,16 @@ GROUPS = {
     "vae-prior": ("vae-prior-mnist", "vae-prior-fashion"),
     "methods": methods.GROUP,
     "samplers": samplers.GROUP,
+    "networks": networks.GROUP,
 }
 GROUPS["paper"] = (*GROUPS["toy"], *GROUPS["logreg"], "logreg-iterations", *GROUPS["vae"])
 
-WHOLE = {"paper": ("paper",), "methods": tuple(methods.PRESETS), "samplers": (samplers.PRESET,)}
+WHOLE = {
+    "paper": ("paper",),
+    "methods": tuple(methods.PRESETS),
+    "samplers": (samplers.PRESET,),
+    "networks": (networks.PRESET,),
+}
 """Groups that are run with all methods unless others are asked for, with their presets."""
 
 DEVIATIONS = {"toy": toy.DEVIATIONS, "logreg": regression.DEVIATIONS, "vae": vae.DEVIATIONS}
@@ -48,25 +57,25 @@ def members(name: str) -> tuple[str, ...]:
     return tuple(_available(EXPERIMENTS[member]) for member in GROUPS[name])
 
 
-def _available(experiment: Experiment | Contest) -> str:
+def _available(experiment: Experiment | AbstractContest) -> str:
     if experiment.stand_in is None or _has_data(experiment) or not _has_data(EXPERIMENTS[experiment.stand_in]):
         return experiment.name
     return experiment.stand_in
 
 
-def _has_data(experiment: Experiment | Contest) -> bool:
+def _has_data(experiment: Experiment | AbstractContest) -> bool:
     return experiment.dataset is None or bool(datasets.find(experiment.dataset))
 
 
-def side_by_side(names: Iterable[str]) -> list[tuple[Experiment | Contest, ...]]:
+def side_by_side(names: Iterable[str]) -> list[tuple[Experiment | AbstractContest, ...]]:
     """Returns the experiments in order, neighbours that can share one compiled program in one tuple."""
     chosen = (EXPERIMENTS[name] for name in names)
     return [tuple(group) for _, group in itertools.groupby(chosen, lambda e: e.program or e.name)]
 
 
-def plan_of(group: tuple[Experiment | Contest, ...], **options: Any) -> Run | Trials:
+def plan_of(group: tuple[Experiment | AbstractContest, ...], **options: Any) -> Run | Trials:
     """Returns the plan of one method on experiments that run side by side; see `Run.create` for the options."""
-    contests = [each for each in group if isinstance(each, Contest)]
+    contests = [each for each in group if isinstance(each, AbstractContest)]
     if contests:
         return Trials.create(contests[0], **options)
     return Run.create(tuple(each for each in group if isinstance(each, Experiment)), **options)

@@ -6,7 +6,7 @@ from jaxtyping import Float
 
 from uivi import _checks
 from uivi._types import Latent, Scalar
-from uivi.targets.base import AbstractGlobalTarget
+from uivi.targets.base import AbstractGlobalTarget, AbstractSingleSiteTarget
 from uivi.trainable import NonTrainable
 
 
@@ -23,7 +23,7 @@ class Rescaled(AbstractGlobalTarget):
         volume: log |det F|.
     """
 
-    inner: AbstractGlobalTarget
+    inner: AbstractSingleSiteTarget
     loc: NonTrainable
     factor: NonTrainable
     volume: NonTrainable
@@ -37,7 +37,7 @@ class Rescaled(AbstractGlobalTarget):
     @classmethod
     def create(
         cls,
-        inner: AbstractGlobalTarget,
+        inner: AbstractSingleSiteTarget,
         loc: Float[np.ndarray, "D"],
         factor: Float[np.ndarray, "D D"] | Float[np.ndarray, "D"],
     ) -> "Rescaled":
@@ -61,7 +61,8 @@ class Rescaled(AbstractGlobalTarget):
 
     def log_joint(self, z: Latent, site: tuple = ()) -> Scalar:
         """Returns the log density of w, which is called z as in every target."""
-        return self.inner.log_joint(self.original(z), site) + self.volume()
+        del site
+        return self.inner.log_density(self.original(z)) + self.volume()
 
     def originals(self, draws: Float[np.ndarray, "S D"]) -> Float[np.ndarray, "S D"]:
         """Returns many draws of z for draws of w, on the host and in double precision."""

@@ -11,7 +11,7 @@ from uivi.paper.experiments import EXPERIMENTS
 from uivi.paper.results import Result, is_number, look_up
 
 PRESETS = ("paper", "default", "exact", "bound", "score", "coupled", "updates", "seconds")
-KINDS = ("toy", "logreg", "iterations", "vae", "vae-prior", "methods", "samplers")
+KINDS = ("toy", "logreg", "iterations", "vae", "vae-prior", "methods", "samplers", "networks")
 IMAGE = 28 * 28
 """Number of pixels of an image, each a byte."""
 

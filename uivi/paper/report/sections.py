@@ -2,6 +2,7 @@
 
 from uivi import _checks
 from uivi.paper.methods import section as methods
+from uivi.paper.networks import section as networks
 from uivi.paper.prior import section as prior
 from uivi.paper.regression import section as regression
 from uivi.paper.report.section import Section
@@ -18,6 +19,7 @@ SECTIONS: dict[str, Section] = {
     "vae-prior": prior.SECTION,
     "methods": methods.SECTION,
     "samplers": samplers.SECTION,
+    "networks": networks.SECTION,
 }
 
 

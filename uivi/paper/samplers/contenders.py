@@ -23,7 +23,7 @@ from uivi.paper.granting import pace_of
 from uivi.paper.samplers.outcomes import AbstractOutcome, Fitted
 from uivi.presets.methods import flow_estimator, flow_family
 from uivi.targets import Rescaled
-from uivi.targets.base import AbstractGlobalTarget
+from uivi.targets.base import AbstractSingleSiteTarget
 from uivi.targets.traced import traced
 from uivi.training.progress import AbstractReporter
 from uivi.training.rounds import Rounds
@@ -91,7 +91,7 @@ class AbstractContender(eqx.Module):
 
     @abc.abstractmethod
     def compete(
-        self, key: Key, target: AbstractGlobalTarget, allowance: Allowance, shown: AbstractReporter
+        self, key: Key, target: AbstractSingleSiteTarget, allowance: Allowance, shown: AbstractReporter
     ) -> Entry:
         """Runs the method on a target."""
 
@@ -113,7 +113,7 @@ class Default(AbstractContender):
         """Needs nothing more than `uivi`."""
 
     def compete(
-        self, key: Key, target: AbstractGlobalTarget, allowance: Allowance, shown: AbstractReporter
+        self, key: Key, target: AbstractSingleSiteTarget, allowance: Allowance, shown: AbstractReporter
     ) -> Entry:
         """Calls `uivi.fit`. Only with less effort has it a number of updates."""
         steps = {"full": None, "quick": QUICK, "smoke": SMOKE_STEPS}[allowance.effort]
@@ -134,7 +134,7 @@ class Setting(NamedTuple):
         rescaled: the target, if it is on another scale.
     """
 
-    target: AbstractGlobalTarget
+    target: AbstractSingleSiteTarget
     family: AbstractFamily | None
     estimator: AbstractEstimator
     optimizer: optax.GradientTransformation | None = None
@@ -154,7 +154,7 @@ class AbstractRival(eqx.Module):
         """Raises an `ImportError` that names what to install if a package is missing."""
 
     @abc.abstractmethod
-    def set_up(self, key: Key, target: AbstractGlobalTarget) -> Setting:
+    def set_up(self, key: Key, target: AbstractSingleSiteTarget) -> Setting:
         """Returns what is passed to `uivi.fit`. A search for a start belongs here."""
 
 
@@ -169,7 +169,7 @@ class Sivi(AbstractRival):
     def require(self) -> None:
         """Needs nothing more than `uivi`."""
 
-    def set_up(self, key: Key, target: AbstractGlobalTarget) -> Setting:
+    def set_up(self, key: Key, target: AbstractSingleSiteTarget) -> Setting:
         """Leaves family and start to `uivi.fit`."""
         del key
         return Setting(target, None, presets.default_sivi())
@@ -186,7 +186,7 @@ class Gaussian(AbstractRival):
     def require(self) -> None:
         """Needs nothing more than `uivi`."""
 
-    def set_up(self, key: Key, target: AbstractGlobalTarget) -> Setting:
+    def set_up(self, key: Key, target: AbstractSingleSiteTarget) -> Setting:
         """Searches for a start. There q is N(0, I)."""
         found = on_start(key, target)
         make = FullGaussian if target.dim <= FULL_UP_TO else ExplicitGaussian
@@ -205,7 +205,7 @@ class Flow(AbstractRival):
         """Needs FlowJAX."""
         import uivi.integrations.flowjax  # noqa: F401 - its error names the extra
 
-    def set_up(self, key: Key, target: AbstractGlobalTarget) -> Setting:
+    def set_up(self, key: Key, target: AbstractSingleSiteTarget) -> Setting:
         """Searches for a start, and makes the flow."""
         start_key, flow_key = jax.random.split(key)
         found = on_start(start_key, target)
@@ -239,7 +239,7 @@ class AtEqualSeconds(AbstractContender):
         self.rival.require()
 
     def compete(
-        self, key: Key, target: AbstractGlobalTarget, allowance: Allowance, shown: AbstractReporter
+        self, key: Key, target: AbstractSingleSiteTarget, allowance: Allowance, shown: AbstractReporter
     ) -> Entry:
         """Finds the number of updates, forgets what was compiled, and fits."""
 
@@ -283,7 +283,7 @@ def affordable(seconds: float, short: float, pace: float) -> int:
     return min(PROBE_STEPS + max(0, more), MOST_STEPS)
 
 
-def on_start(key: Key, target: AbstractGlobalTarget) -> Rescaled:
+def on_start(key: Key, target: AbstractSingleSiteTarget) -> Rescaled:
     """Returns the target on the location and scale of the start that the search of `uivi.fit` finds."""
     problem_key, start_key = jax.random.split(key)
     problem = problem_of(target.log_density, problem_key, dim=target.dim)

@@ -15,7 +15,7 @@ from uivi._types import Key
 from uivi.integrations._optional import needs
 from uivi.paper.samplers.contenders import AbstractContender, Allowance, Entry
 from uivi.paper.samplers.outcomes import Chains
-from uivi.targets.base import AbstractGlobalTarget
+from uivi.targets.base import AbstractSingleSiteTarget
 from uivi.training.progress import AbstractReporter
 
 PILOT, SMOKE = 100, 8
@@ -56,7 +56,7 @@ class Nuts(AbstractContender):
         _kernel()
 
     def compete(
-        self, key: Key, target: AbstractGlobalTarget, allowance: Allowance, shown: AbstractReporter
+        self, key: Key, target: AbstractSingleSiteTarget, allowance: Allowance, shown: AbstractReporter
     ) -> Entry:
         """Plans the warm-up, forgets what was compiled, and samples until the seconds are over."""
         seconds = allowance.seconds
@@ -79,7 +79,7 @@ class Nuts(AbstractContender):
     def _sample(
         self,
         key: Key,
-        target: AbstractGlobalTarget,
+        target: AbstractSingleSiteTarget,
         warmup: int,
         allowance: Allowance,
         shown: AbstractReporter,
@@ -109,7 +109,7 @@ class Nuts(AbstractContender):
         return Entry(outcome, total, {"warm-up": warm, "draws": total - warm})
 
     def _started(
-        self, key: Key, target: AbstractGlobalTarget, warmup: int, kept: int, thinning: int
+        self, key: Key, target: AbstractSingleSiteTarget, warmup: int, kept: int, thinning: int
     ) -> tuple[Callable[[Any], Any], Any]:
         """Returns a program of `kept * thinning` transitions, and the state before the first one."""
         start_key, run_key = jax.random.split(key)

@@ -6,47 +6,33 @@
 import contextlib
 import dataclasses
 import fcntl
-import functools
 import json
 import os
 import pathlib
 import platform
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 import numpy as np
 
 import uivi
-from uivi import _checks, datasets
-from uivi._jax import without_nan_checks
+from uivi import _checks
 from uivi.paper.experiment import Effort
-from uivi.paper.methods.judging import Budget
 from uivi.paper.samplers.contenders import AbstractContender, Allowance
-from uivi.paper.samplers.experiments import PACER, Contest
-from uivi.paper.samplers.scores import is_scored, scores
+from uivi.paper.samplers.contest import PACER, AbstractContest
 from uivi.paper.writing import plain, readable
 from uivi.storage import archive, descriptions
-from uivi.targets.base import AbstractGlobalTarget
 from uivi.training.progress import AbstractReporter
-
-BUDGETS: dict[Effort, Budget] = {
-    "full": Budget(draws=4_096, mixing=1_024, learning=2_000),
-    "quick": Budget(draws=1_024, mixing=64, regressed=2_048, learning=50, moments=4_096),
-    "smoke": Budget(draws=64, mixing=8, regressed=256, learning=2, moments=256),
-}
-"""Draws of the evaluation, the same for all contenders. Many ε keep both sides of a bound together."""
-EXHIBITED = 300
-"""Number of draws in the picture of a target in the plane."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Trials:
-    """One contender on one target, with its seeds.
+    """One contender of a contest, with its seeds.
 
     Attributes:
-        contest: the target and its contenders.
+        contest: the problem and its contenders.
         preset: name of the preset.
         method: name of the contender.
         seeds: random seeds; each is a fit of its own.
@@ -54,7 +40,7 @@ class Trials:
         out: directory of all results.
     """
 
-    contest: Contest
+    contest: AbstractContest
     preset: str
     method: str
     seeds: tuple[int, ...]
@@ -64,7 +50,7 @@ class Trials:
     @classmethod
     def create(
         cls,
-        contest: Contest,
+        contest: AbstractContest,
         *,
         preset: str,
         method: str,
@@ -80,8 +66,8 @@ class Trials:
             _checks.seed("seed", seed)
         if num_steps is not None:
             raise ValueError(
-                f"expected no `steps` for {contest.name}, got {num_steps}: `uivi` decides when it is done, and "
-                "the others have its seconds; leave it out"
+                f"expected no `steps` for {contest.name}, got {num_steps}: what a method may spend is fixed "
+                f"({contest.share}); leave it out"
             )
         contest.recipes[preset][method].require()
         return cls(contest=contest, preset=preset, method=method, seeds=seeds, effort=effort, out=out)
@@ -118,9 +104,9 @@ class Trials:
             "preset": self.preset,
             "method": self.method,
             "effort": self.effort,
-            "budget": f"seconds of {PACER}",
+            "budget": self.contest.share,
             "contender": descriptions.describe(self.contender),
-            "task": _described(self.contest) | {"budget": dataclasses.asdict(BUDGETS[self.effort])},
+            "task": self.contest.describe(self.effort),
         }
 
 
@@ -147,37 +133,28 @@ def _trial(plan: Trials, seed: int, shown: AbstractReporter, *, resume: bool) ->
         if plan.contender.is_paced:
             pacer = dataclasses.replace(plan, method=PACER)
             seconds = _trial(pacer, seed, shown, resume=True)["seconds"]
-        shown.phase("reading the data")
-        target = _made(plan.contest.make)
-        trial = {"fingerprint": fingerprint} | _measured(plan, seed, target, seconds, shown)
+        trial = {"fingerprint": fingerprint} | _measured(plan, seed, Allowance(plan.effort, seconds), shown)
         archive.write_bytes(path, readable(plain(trial)).encode())
     _joined(plan)
     return plain(trial)
 
 
-def _measured(
-    plan: Trials, seed: int, target: AbstractGlobalTarget, seconds: float | None, shown: AbstractReporter
-) -> dict[str, Any]:
-    """Runs the contender and judges it. All seeds and contenders are judged with the same random numbers."""
-    allowance = Allowance(plan.effort, seconds)
+def _measured(plan: Trials, seed: int, allowance: Allowance, shown: AbstractReporter) -> dict[str, Any]:
+    """Runs the contender and judges it."""
+    shown.phase("reading the data")
+    target = plan.contest.target(seed)
     entry = plan.contender.compete(jax.random.key(np.uint32(seed)), target, allowance, shown)
     shown.phase(f"evaluating seed {seed}")
-    budget, outcome = BUDGETS[plan.effort], entry.outcome
-    judge_key, draw_key, show_key = jax.random.split(jax.random.key(2), 3)
-    values = outcome.judge(judge_key, plan.contest.evidence, budget)
-    values |= {"seed": seed, "seconds": entry.seconds, "allowed": seconds, "phases": entry.phases}
-    if is_scored(target):
-        # A fit that failed is scored like any other, with whatever numbers it gives.
-        with without_nan_checks():
-            values["scores"] = scores(target, outcome.draws(draw_key, budget.moments))
+    outcome, judged = entry.outcome, plan.contest.judge(seed, entry.outcome, plan.effort)
+    cost = {"seed": seed, "seconds": entry.seconds, "allowed": allowance.seconds, "phases": entry.phases}
     return {
         "seed": seed,
         "seconds": entry.seconds,
         "updates": outcome.updates,
         "status": outcome.status,
-        "values": values,
+        "values": judged.values | cost,
         "history": outcome.history,
-        "exhibit": {"draws": outcome.draws(show_key, EXHIBITED).tolist()} if target.dim == 2 else {},
+        "exhibit": judged.exhibit,
         "versions": {"uivi": uivi.__version__, "jax": jax.__version__, "python": platform.python_version()},
         "device": f"{jax.devices()[0].device_kind} ({platform.machine()}, {_cores()})",
         "precision": getattr(jax.config, "jax_default_matmul_precision", None) or "default",
@@ -249,19 +226,6 @@ def _held(path: pathlib.Path) -> Iterator[None]:
     with file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-@functools.cache
-def _made(make: Callable[[], AbstractGlobalTarget]) -> AbstractGlobalTarget:
-    """Makes each target once in a process."""
-    return make()
-
-
-def _described(contest: Contest) -> dict[str, Any]:
-    """Returns data set and log Z."""
-    evidence, name = contest.evidence, contest.dataset
-    data = {} if name is None else {"dataset": name, "description": datasets.DATASETS[name].description}
-    return data | {"evidence": None if evidence is None else evidence._asdict()}
 
 
 def _cores() -> str:

@@ -1,0 +1,1 @@
+"""Bayesian neural networks for tables of UCI, by the two protocols of the literature."""
