@@ -1,12 +1,14 @@
 """Tests k-hat on tails of known shape, and moment gaps and mean weights on known posteriors."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
 
-from uivi.evaluation import importance
+from uivi.evaluation import MomentGaps, importance
 from uivi.evaluation.findings import HEAVY_TAIL
 from uivi.testing import assert_mean
 
@@ -115,6 +117,55 @@ def test_the_tail_of_squares_is_that_of_the_posterior(freedom, tail):
     # The tail of 271 values is not yet the limit; a prior pulls k-hat to 0.5.
     assert np.mean(tails) == pytest.approx(tail, abs=0.1)
     assert np.std(tails) / np.mean([gaps.tail_stderr for gaps in found]) == pytest.approx(1, abs=0.35)
+
+
+def heavy_squares(dim, kl, freedom, seed, number=2_304):
+    """Returns the gaps of a Gaussian q that is a little too narrow, one coordinate perhaps from a Student."""
+    rng, scale = np.random.default_rng(seed), 1 - np.sqrt(kl / dim)
+    z = scale * rng.standard_normal((number, dim), np.float32)
+    log_weights = 0.5 * (scale**-2 - 1) * np.sum(z.astype(np.float64) ** 2, 1)
+    if freedom is not None:
+        light = scipy.stats.t(6)
+        log_weights -= 0.5 * (scale**-2 - 1) * z[:, 0].astype(np.float64) ** 2
+        z[:, 0] = light.rvs(number, random_state=rng)
+        log_weights += scipy.stats.t(freedom).logpdf(z[:, 0]) - light.logpdf(z[:, 0])
+    gaps = importance.moment_gaps(z, log_weights)
+    return gaps, gaps.has_tail(HEAVY_TAIL, gaps.tail_stderr)
+
+
+@pytest.mark.parametrize(("dim", "kl"), [(2, 0.0005), (50, 0.02)])
+def test_squares_of_a_gaussian_are_not_heavy(dim, kl):
+    """At most one of 20 may be: the declared failure rate."""
+    assert sum(heavy_squares(dim, kl, None, seed)[1] for seed in range(20)) <= 1
+
+
+def test_the_heaviest_of_many_tails_must_stand_out():
+    gaps, is_heavy = heavy_squares(1_600, 1.36, None, 0)
+    assert gaps.tail > HEAVY_TAIL
+    assert not is_heavy
+    assert heavy_squares(1_600, 0.2, 1.5, 0)[1]
+    for freedom in (None, 1.5):
+        few = heavy_squares(100, 0.01, freedom, 0)
+        assert few[0].typical_tail == -np.inf
+        assert few[1] == (freedom is not None)
+
+
+@pytest.mark.slow
+def test_how_often_the_heaviest_of_many_tails_is_named():
+    """Of 20 right fits at most three are, the declared rate being 7 %, and of 10 Student tails all."""
+    size = 9_216
+    assert sum(heavy_squares(1_600, 1.36, None, seed, size)[1] for seed in range(20)) <= 3
+    assert all(heavy_squares(1_600, 0.2, 2.2, seed, size)[1] for seed in range(10))
+
+
+def test_many_heavy_tails_are_typical():
+    many = MomentGaps(0.01, 0.01, 0.01, 0.01, 1_600, 0.85, 0.1)
+    assert not many._replace(typical_tail=0.6, typical_tail_stderr=0.09).has_tail(HEAVY_TAIL)
+    assert many._replace(typical_tail=0.5, typical_tail_stderr=0.09).has_tail(HEAVY_TAIL)
+    assert many._replace(typical_tail=0.72, typical_tail_stderr=0.09).has_tail(HEAVY_TAIL)
+    for unknown in (math.nan, math.inf):
+        assert many._replace(tail=unknown).has_tail(HEAVY_TAIL)
+        assert many._replace(typical_tail=unknown).has_tail(HEAVY_TAIL)
 
 
 def test_light_and_tied_variables_have_no_tail(getkey):

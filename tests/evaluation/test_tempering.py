@@ -26,7 +26,7 @@ def runs():
     def run(share):
         keys = jax.random.split(jax.random.key(3), NUM_RUNS)
         density = functools.partial(two_modes, share)
-        return jax.vmap(lambda key: temper(key, density, 2, NUM_PARTICLES, jnp.asarray(10.0)))(keys)
+        return jax.vmap(lambda key: temper(key, density, jnp.zeros(2), jnp.full(2, 10.0), NUM_PARTICLES))(keys)
 
     return run(0.3), run(0.7)
 
@@ -48,7 +48,7 @@ def test_every_run_arrives(runs):
 
 
 def test_a_density_that_is_never_finite_ends_at_once():
-    found = jax.jit(lambda key: temper(key, lambda z: jnp.nan * z[0], 2, 8, jnp.asarray(3.0)))(
+    found = jax.jit(lambda key: temper(key, lambda z: jnp.nan * z[0], jnp.zeros(2), jnp.full(2, 3.0), 8))(
         jax.random.key(0)
     )
     assert found.stages == 0

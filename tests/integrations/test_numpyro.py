@@ -10,8 +10,10 @@ import pytest
 
 import uivi
 from tests.helpers import assert_regression_is_constrained
+from uivi.evaluation.thorough import search_far
 from uivi.integrations import numpyro as integration
 from uivi.targets.probe import Probe, finite_points
+from uivi.targets.traced import traced
 from uivi.testing import assert_mean
 
 X = np.linspace(-1.0, 1.0, 12, dtype=np.float32)
@@ -191,3 +193,44 @@ def test_bad_models_are_refused(name, getkey):
 def test_arguments_of_a_model_beside_a_density_are_refused(getkey):
     with pytest.raises(ValueError, match="expected `model_args` beside a model only"):
         uivi.fit(lambda z: -z @ z, dim=2, model_args=(X,), key=getkey())
+
+
+def far_peaks():
+    """Two narrow modes, one of which is 5,000 of its standard deviations away, near the middle of the prior."""
+    z = numpyro.sample("z", dist.Normal(40.0, 20.0))
+    scale = numpyro.sample("scale", dist.HalfNormal(1.0))
+    peaks = [dist.Normal(z, 0.01).log_prob(at) for at in (0.0, 50.0)]
+    numpyro.factor("peaks", jnp.logaddexp(*peaks))
+    numpyro.sample("y", dist.Normal(0.0, scale), obs=jnp.asarray(0.5))
+
+
+def test_a_thorough_check_begins_at_the_prior_too():
+    """Without the prior, all particles are less than a hundred standard deviations of q away."""
+    target = integration.target(far_peaks)
+    # The scale, in logs, then z at the mode that is far from the prior.
+    family = uivi.ExplicitGaussian(jnp.array([-0.3, 0.0, *np.log([0.5, 0.01])]))
+    z = jax.vmap(family.sample)(jax.random.split(jax.random.key(0), 512)).z
+    log_mass = float(jnp.mean(jax.vmap(lambda z: target.log_density(z) - family.log_prob(z))(z)))
+    draws = np.asarray(z)
+    search = lambda target: search_far(jax.random.key(1), family, target, uivi.Explicit(), (), draws, log_mass)
+    found, without = search(target), search(traced(target))
+    assert found.from_prior
+    assert not without.from_prior
+    assert without.missed == 0
+    # By the prior, the other mode has e^1.9 times as much mass.
+    assert found.missed == pytest.approx(0.87, abs=0.1)
+    assert found.distance == pytest.approx(5_000, rel=0.05)
+
+
+def test_draws_of_the_prior():
+    target = integration.target(regression, (X, Y))
+    draws = target.prior_draws(jax.random.key(0), 2_000)
+    assert draws.shape == (2_000, 3)
+    assert_mean(jnp.exp(2 * draws[:, 0]), 4.0, max_stderr=0.2)
+    assert_mean(jnp.asarray(draws[:, 1:] ** 2), 9.0, max_stderr=0.5)
+    assert integration.target(half_improper).prior_draws(jax.random.key(0), 8) is None
+
+
+def half_improper():
+    z = numpyro.sample("z", dist.ImproperUniform(dist.constraints.real, (), ()))
+    numpyro.sample("y", dist.Normal(z, 1.0), obs=jnp.asarray(2.0))

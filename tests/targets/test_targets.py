@@ -65,6 +65,9 @@ class AbstractUnobserved(AbstractModel):
     def constrain(self, unconstrained):
         return unconstrained
 
+    def prior_draws(self, key, number):
+        return None
+
     def why_not_finite(self):
         return "it is always finite"
 

@@ -183,4 +183,5 @@ def _thorough_rows(found: Thorough | None) -> list[tuple[str, str]]:
         return []
     lost = f", {found.num_lost:,} of them in vain" if found.num_lost else ""
     number = found.num_particles + found.num_lost
-    return [("thorough search", f"{number:,} particles from up to {found.reach:.0f} sds away{lost}")]
+    prior = ", and from the prior" if found.from_prior else ""
+    return [("thorough search", f"{number:,} particles from up to {found.reach:.0f} sds away{prior}{lost}")]

@@ -119,7 +119,7 @@ def is_doubtful(pareto_k: float, gaps: MomentGaps, limit: float = GOOD_ERROR) ->
 
 def leaves_doubt(pareto_k: float, gaps: MomentGaps) -> bool:
     """Whether a first look does not suffice for a verdict: `is_doubtful`, or a tail that may be too heavy."""
-    may_be_heavy = HEAVY_TAIL - gaps.tail_stderr <= gaps.tail < HEAVY_TAIL
+    may_be_heavy = gaps.tail >= HEAVY_TAIL - gaps.tail_stderr and not gaps.has_tail(HEAVY_TAIL)
     return is_doubtful(pareto_k, gaps) or (pareto_k < SURE_K and may_be_heavy)
 
 
@@ -221,7 +221,7 @@ def _weights(check: Check) -> Iterator[Finding]:
             f"the error of a moment is only known to ± {max(gaps.mean_stderr, gaps.sd_stderr):.2f}: rare draws "
             "decide it; compare with a few long MCMC chains started at draws of q",
         )
-    elif gaps and not gaps.tail + gaps.tail_stderr < HEAVY_TAIL:
+    elif gaps and gaps.has_tail(HEAVY_TAIL, gaps.tail_stderr):
         yield Finding(
             Verdict.CARE,
             f"the tails of a variable are so heavy (k-hat {gaps.tail:.2f} ± {gaps.tail_stderr:.2f} of its "

@@ -18,6 +18,8 @@ EQUAL = 1e-4
 """Range of log weights up to which they count as equal."""
 NUM_TAILS = 8
 """Number of quantities whose tails are looked at."""
+MANY_TAILS, NUM_LARGEST, NUM_TYPICAL = 100, 20, 32
+"""Number of quantities above which they are chosen by so many of their squares, and compared with so many."""
 TINY = 1e-290
 """Where a quarter of the tail is below this, relative to the largest weight, most of it is zero in floating
 point. The fit of such a tail would return the prior of k-hat, which is small."""
@@ -179,6 +181,8 @@ class MomentGaps(NamedTuple):
         tail: k-hat of the squares of the quantity with the heaviest tails under the posterior. From 0.5 on,
             the standard error of `sd` does not hold.
         tail_stderr: standard error of `tail`.
+        typical_tail: median k-hat of the squares of several quantities, if there are more than `MANY_TAILS`.
+        typical_tail_stderr: standard error of one such k-hat.
     """
 
     mean: float
@@ -188,10 +192,22 @@ class MomentGaps(NamedTuple):
     num: int
     tail: float = -math.inf
     tail_stderr: float = 0.0
+    typical_tail: float = -math.inf
+    typical_tail_stderr: float = 0.0
 
     def is_chance(self, gap: float, stderr: float) -> bool:
         """Whether the largest of `num` gaps may be chance, at the 1 % level with Bonferroni's correction."""
         return gap <= _threshold(self.num) * stderr  # a NaN is no chance
+
+    def has_tail(self, limit: float, margin: float = 0.0) -> bool:
+        """Whether a tail comes as near to the limit as the margin, and not by chance.
+
+        Weights alone give all squares some k-hat, in a thousand dimensions a large one, and the largest of so
+        many noisy ones exceeds most limits. So of many tails the heaviest must stand out, at the 1 % level with
+        Bonferroni's correction for `NUM_TAILS`, or the typical one must reach the limit.
+        """
+        most = self.typical_tail + _threshold(NUM_TAILS) * self.typical_tail_stderr
+        return not self.tail + margin < limit and not (self.tail < most and self.typical_tail < limit)
 
 
 def moment_gaps(
@@ -237,20 +253,29 @@ def moment_gaps(
     shift, shift_error = worst_gap(np.abs(means), _stderr(mean_terms))
     # d√r = dr / 2 near r = 1; the part of `means`² is of second order.
     change, change_error = worst_gap(np.abs(ratios - 1), 0.5 * _stderr(square_terms))
-    tail = _heaviest_square(scaled, log_weights)
-    tail_error = _k_stderr(tail, len(weights))
-    return MomentGaps(shift, change, shift_error, change_error, draws.shape[1], tail, tail_error)
+    tail, typical = _tails_of_squares(scaled, log_weights)
+    tails = tail, _k_stderr(tail, len(weights)), typical, _k_stderr(typical, len(weights))
+    return MomentGaps(shift, change, shift_error, change_error, draws.shape[1], *tails)
 
 
-def _heaviest_square(scaled: np.ndarray, log_weights: Float[Array | np.ndarray, "S"]) -> float:
-    """Returns the largest k-hat of weighted squares over the columns of `scaled`.
+def _tails_of_squares(scaled: np.ndarray, log_weights: Float[Array | np.ndarray, "S"]) -> tuple[float, float]:
+    """Returns the largest k-hat of weighted squares over the columns of `scaled`, and a typical one of many.
 
-    Few columns are looked at: those where a single draw has the largest share of the variance.
+    Few columns are looked at: those where a single draw has the largest share of the variance. Of many columns
+    some have such a draw by its weight alone, so several draws must have the share.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.asarray(log_weights, np.float64)[:, None] + 2 * np.log(np.abs(scaled))
         logs = logs - np.logaddexp.reduce(logs, 0)
-    return max(_tail_of(column) for column in logs.T[np.argsort(-np.max(logs, 0))[:NUM_TAILS]])
+    number, dim = logs.shape
+    is_many = dim > MANY_TAILS
+    rest = number - min(number, NUM_LARGEST if is_many else 1)
+    shares = np.sum(np.exp(np.partition(logs, rest, 0)[rest:]), 0)
+    largest = max(_tail_of(column) for column in logs.T[np.argsort(-shares)[:NUM_TAILS]])
+    if not is_many:
+        return largest, -math.inf
+    others = logs.T[np.linspace(0, dim - 1, NUM_TYPICAL).astype(int)]
+    return largest, float(np.median([_tail_of(column) for column in others]))
 
 
 def _tail_of(log_shares: np.ndarray) -> float:

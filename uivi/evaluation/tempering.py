@@ -56,17 +56,20 @@ class _State(NamedTuple):
     acceptance: Array
 
 
-def temper(key: Key, log_density: LogDensity, dim: int, number: int, spread: Scalar) -> Particles:
-    """Takes particles from N(0, spread² I) to a density, through p0^(1-β) p^β with growing β.
+def temper(
+    key: Key, log_density: LogDensity, centre: Float[Array, "D"], spread: Float[Array, "D"], number: int
+) -> Particles:
+    """Takes particles from N(centre, diag(spread²)) to a density, through p0^(1-β) p^β with growing β.
 
     Args:
         key: random key.
         log_density: log density of one point. It counts as minus infinity wherever it is not finite.
-        dim: size of a point.
+        centre: mean of the first particles.
+        spread: their standard deviations.
         number: number of particles, N.
-        spread: standard deviation of the first particles.
     """
     start_key, run_key = jax.random.split(key)
+    middle, width = centre[None], spread[None]
 
     def evaluate(points: Array) -> tuple[Array, Array]:
         values, slopes = jax.vmap(jax.value_and_grad(log_density))(points)
@@ -74,8 +77,8 @@ def temper(key: Key, log_density: LogDensity, dim: int, number: int, spread: Sca
         return jnp.where(is_known, values, -jnp.inf), jnp.where(is_known[:, None], slopes, 0.0)
 
     def log_first(points: Array) -> Array:
-        scale = dim * jnp.log(spread * jnp.sqrt(2 * jnp.pi))
-        return -0.5 * jnp.sum((points / spread) ** 2, 1) - scale
+        scale = jnp.sum(jnp.log(spread * jnp.sqrt(2 * jnp.pi)))
+        return -0.5 * jnp.sum(((points - middle) / width) ** 2, 1) - scale
 
     def move(carry: tuple[Array, Array, Array], xs: tuple[Key, Array], beta: Array):
         """Makes one transition of Hamiltonian Monte Carlo, and adapts the step to its acceptance."""
@@ -84,7 +87,7 @@ def temper(key: Key, log_density: LogDensity, dim: int, number: int, spread: Sca
 
         def at(points: Array) -> Point:
             values, slopes = evaluate(points)
-            return Point(points, beta * slopes - (1 - beta) * points / spread**2, values)
+            return Point(points, beta * slopes - (1 - beta) * (points - middle) / width**2, values)
 
         tempered = lambda points, values: (1 - beta) * log_first(points) + beta * values
         momentum = jax.random.normal(momentum_key, points.shape, points.dtype)
@@ -115,11 +118,11 @@ def temper(key: Key, log_density: LogDensity, dim: int, number: int, spread: Sca
         )
         return _State(points, log_p, log_z, beta, log_step, state.stages + 1, rates[-1])
 
-    points = spread * jax.random.normal(start_key, (number, dim))
+    points = middle + width * jax.random.normal(start_key, (number, len(centre)))
     log_p = evaluate(points)[0]
     zero = jnp.zeros((), points.dtype)
-    # A quarter of the period of N(0, spread² I), or less.
-    log_step = jnp.log(spread / NUM_LEAPFROG).astype(points.dtype)
+    # A quarter of the period of the narrowest coordinate, or less.
+    log_step = jnp.log(jnp.min(spread) / NUM_LEAPFROG).astype(points.dtype)
     first = _State(points, log_p, zero, zero, log_step, jnp.zeros((), jnp.int32), zero)
     is_open = lambda state: (state.beta < 1) & (state.stages < MOST_STAGES) & jnp.any(state.log_p > -jnp.inf)
     last = jax.lax.while_loop(is_open, stage, first)

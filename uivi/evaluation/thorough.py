@@ -24,16 +24,20 @@ from uivi.families.semi_implicit import SemiImplicit
 from uivi.reverse.proposals import FittedProposal, from_mixing
 from uivi.targets.base import AbstractGlobalTarget, AbstractSingleSiteTarget, AbstractTarget
 from uivi.targets.cost import operations
+from uivi.targets.model import AbstractModelTarget
 from uivi.targets.traced import traced
 
 SPREADS = (3.0, 10.0, 30.0, 100.0)
-"""How wide the particles begin, in standard deviations of q: one group of particles for each."""
+"""How wide the particles begin, in standard deviations of q: one group of particles for each, and one that
+begins where the prior of a model is."""
 MOST_PARTICLES, FEWEST_PARTICLES = 512, 64
 """Particles of a group: for a cheap density, and for the most expensive one."""
 CHEAP = 50_000
 """Operations of one evaluation up to which a group has the most particles."""
 FULL_UP_TO = 200
 """Largest D for which the unit of length is q's full covariance; above it, its standard deviations."""
+NUM_PRIOR = 512
+"""Number of draws of the prior that say where it is."""
 NUM_MIXING = 256
 """Number of proposals of ε for log q at each particle."""
 FAR = 5.0
@@ -53,6 +57,7 @@ class Thorough(NamedTuple):
         missed: share of the posterior where q has less than a hundredth of the density that it should have; 0
             if that is less than a fiftieth of the posterior.
         distance: how far this part is from the mean of q, in standard deviations of q; 0 if there is none.
+        from_prior: whether a group of particles began where the prior of the model is.
     """
 
     num_particles: int
@@ -60,6 +65,7 @@ class Thorough(NamedTuple):
     reach: float
     missed: float
     distance: float
+    from_prior: bool = False
 
 
 def search_far(
@@ -83,6 +89,8 @@ def search_far(
         log_mass: log of the posterior's mass where q is, from importance weights.
     """
     draws = z.astype(np.float64)
+    prior_key, key = jax.random.split(key)
+    prior = target.prior_draws(prior_key, NUM_PRIOR) if isinstance(target, AbstractModelTarget) else None
     target = traced(target)
     number = _number(target)
     centre, spread = draws.mean(0), draws.std(0)
@@ -96,10 +104,26 @@ def search_far(
     is_implicit = isinstance(family, SemiImplicit)
     proposal = (estimator.fitted_proposal(est_state) or from_mixing()) if is_implicit else None
     frame = (jnp.asarray(centre, z.dtype), jnp.asarray(unit, z.dtype))
+    begun = _beginnings(prior, centre, unit)
     with one_blas_thread():
-        found = _search(key, family, target, proposal, frame, number)
+        found = _search(key, family, target, proposal, frame, jnp.asarray(begun, z.dtype), number)
     particles, log_q = jax.tree.map(lambda x: np.asarray(x, np.float64), found)
-    return _compared(particles, log_q, log_mass)
+    return _compared(particles, log_q, log_mass)._replace(from_prior=begun.shape[1] > len(SPREADS))
+
+
+def _beginnings(prior: np.ndarray | None, centre: np.ndarray, unit: np.ndarray) -> np.ndarray:
+    """Returns means and standard deviations of the first particles of every group, in units of q."""
+    spreads = np.repeat(np.array(SPREADS)[:, None], len(centre), 1)
+    groups = np.stack([np.zeros_like(spreads), spreads])
+    if prior is None or len(prior) < NUM_PRIOR // 2:
+        return groups
+    moved = prior - centre
+    inside = np.linalg.solve(unit, moved.T).T if unit.ndim == 2 else moved / unit
+    # Quantiles: a prior may have no variance.
+    low, middle, high = np.quantile(inside, (0.16, 0.5, 0.84), axis=0)
+    if not np.all(high > low):
+        return groups
+    return np.concatenate([groups, np.stack([middle, 0.5 * (high - low)])[:, None]], 1)
 
 
 def _number(target: AbstractTarget) -> int:
@@ -116,6 +140,7 @@ def _search(
     target: AbstractTarget,
     proposal: FittedProposal | None,
     frame: tuple[Array, Array],
+    begun: Float[Array, "2 G D"],
     number: int,
 ) -> tuple[Particles, Array]:
     """Returns the particles of all groups, in units of q around its centre, and log q in these units."""
@@ -125,10 +150,9 @@ def _search(
     volume = jnp.sum(jnp.log(jnp.diag(unit) if unit.ndim == 2 else unit))
     temper_key, density_key = jax.random.split(written_out(key))
     log_density = lambda w: target.log_density(place(w)) + volume
-    spreads = jnp.asarray(SPREADS, centre.dtype)
-    keys = jax.random.split(temper_key, len(SPREADS))
-    run = lambda key, spread: temper(key, log_density, family.dim, number, spread)
-    particles = jax.vmap(run)(keys, spreads)
+    keys = jax.random.split(temper_key, begun.shape[1])
+    run = lambda key, middle, spread: temper(key, log_density, middle, spread, number)
+    particles = jax.vmap(run)(keys, *begun)
     z = jax.vmap(jax.vmap(place))(particles.points)
     flat = z.reshape(-1, family.dim)
     keys = jax.random.split(density_key, len(flat))
@@ -163,4 +187,4 @@ def _compared(particles: Particles, log_q: np.ndarray, log_mass: float) -> Thoro
             missed = share
             distance = float(np.median(np.linalg.norm(particles.points[group][is_far], axis=1)))
     arrived = int(has_arrived.sum())
-    return Thorough(number * arrived, number * (len(SPREADS) - arrived), SPREADS[-1], missed, distance)
+    return Thorough(number * arrived, number * (len(has_arrived) - arrived), SPREADS[-1], missed, distance)

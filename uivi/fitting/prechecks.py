@@ -1,5 +1,6 @@
 """Checks of a target before any long work."""
 
+import math
 from collections.abc import Callable
 
 import equinox as eqx
@@ -23,6 +24,12 @@ ADVICE = "start at a point with init=, or transform z to an unconstrained space"
 """What to do about a log density that is not finite."""
 NUM_FIRST_UPDATES = 2
 """Updates on which an optimiser is tried."""
+RADII = (1e2, 1e4, 1e6, 1e8)
+"""Distances at which tails are looked at, in standard deviations of the start."""
+STEEPEST = -1.05
+"""Slope of log p over log distance from which a tail is too heavy: -1, and room for the rounding of log p."""
+FAINT = 7.0
+"""Nats by which the mass at the farthest distance may be below that of the start and still count."""
 
 
 def check_outside(name: str) -> None:
@@ -77,11 +84,59 @@ def check_gradients(target: AbstractTarget, gradients: Float[np.ndarray, "S D"])
     """Raises if log p does not change along some coordinate at any of the points."""
     still = np.flatnonzero(~gradients.any(0))
     if still.size:
-        name = target.coordinate(int(still[0])) if isinstance(target, AbstractModelTarget) else f"z[{still[0]}]"
         raise ValueError(
-            f"expected a proper posterior, but the log density does not change with {name!r}: give it a proper "
-            "prior, or leave it out"
+            "expected a proper posterior, but the log density does not change with "
+            f"{_name(target, int(still[0]))}: give it a proper prior, or leave it out"
         )
+
+
+def _name(target: AbstractTarget, place: int) -> str:
+    """Returns the name of a coordinate of z, in quotation marks."""
+    return repr(target.coordinate(place) if isinstance(target, AbstractModelTarget) else f"z[{place}]")
+
+
+def check_tails(
+    target: AbstractTarget, probe: Probe, points: Float[np.ndarray, "S D"], scale: Float[np.ndarray, "D"]
+) -> None:
+    """Raises if log p cannot be integrated along some coordinate: the ELBO would rise for ever as q widens.
+
+    A density with a finite integral has one on almost every line, and falls faster there than 1 / distance.
+
+    Args:
+        target: names the coordinates.
+        probe: log density. Coordinates that are left when it is spent are not looked at.
+        points: a few draws of the start: every line through them has to have such a tail.
+        scale: standard deviations of the start.
+    """
+    middle = probe(points)[0]
+    least = middle[0] - math.log(RADII[-1]) - FAINT
+    for first in range(0, len(scale), probe.size):
+        if probe.is_spent:
+            return
+        places = np.arange(first, min(first + probe.size, len(scale)))
+        for sign in (1.0, -1.0):
+            far = np.repeat(points[:1], len(places), 0)
+            far[np.arange(len(places)), places] += sign * RADII[-1] * scale[places]
+            for place in places[probe(far)[0] > least]:
+                if _is_endless(probe, points, middle, int(place), sign * float(scale[place])):
+                    raise ValueError(
+                        "expected a log density with a finite integral, but it falls too slowly along "
+                        f"{_name(target, int(place))}, if at all, up to {RADII[-1]:.0e} standard deviations of "
+                        "the start: the ELBO would rise for ever as q widens; give that variable a proper prior"
+                    )
+
+
+def _is_endless(
+    probe: Probe, points: Float[np.ndarray, "S D"], middle: Float[np.ndarray, "S"], place: int, scale: float
+) -> bool:
+    """Whether the mass at each distance grows with the distance, on the lines through all points."""
+    lines = np.repeat(points[:, None], len(RADII), 1)
+    lines[:, :, place] += scale * np.array(RADII)
+    values = probe(lines.reshape(-1, points.shape[1]))[0].reshape(len(points), -1)
+    with np.errstate(invalid="ignore"):  # infinities are not judged
+        slopes = np.diff(values, axis=1) / np.diff(np.log(RADII))
+        mass = values[:, -1] + math.log(RADII[-1]) - middle
+        return bool(np.all(slopes > STEEPEST) and np.all((mass > -FAINT) & np.isfinite(mass)))
 
 
 def check_optimizer(optimizer: optax.GradientTransformation, params: PyTree) -> None:

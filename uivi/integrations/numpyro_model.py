@@ -21,7 +21,7 @@ with needs("NumPyro", extra="numpyro"):
     from numpyro.distributions import constraints
     from numpyro.infer import Predictive, init_to_uniform
     from numpyro.infer import log_likelihood as all_log_likelihoods
-    from numpyro.infer.util import constrain_fn, potential_energy
+    from numpyro.infer.util import constrain_fn, potential_energy, unconstrain_fn
 
 NEEDS_NUMBERS = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError)
 """Errors of a model that looks at the values of its variables, if only in a trial run."""
@@ -67,6 +67,21 @@ class NumPyroModel(AbstractModel):
         """Returns the latent and deterministic sites."""
         with ordinary_promotion():
             return constrain_fn(self._keyed, self.args, self.kwargs, unconstrained, return_deterministic=True)
+
+    def prior_draws(self, key: Key, number: int) -> Named | None:
+        """Runs the model without its data; None if a distribution, such as an improper one, has no draws."""
+
+        def draw(key: Key) -> Named:
+            sites = handlers.trace(handlers.seed(self.model, key)).get_trace(*self.args, **self.kwargs)
+            values = {name: site["value"] for name, site in sites.items() if _is_latent(site)}
+            return unconstrain_fn(self._keyed, self.args, self.kwargs, values)
+
+        try:
+            with ordinary_promotion():
+                made = jax.jit(jax.vmap(draw))(jax.random.split(key, number))
+        except (NotImplementedError, *NEEDS_NUMBERS):
+            return None
+        return {name: np.asarray(value) for name, value in made.items()}
 
     def why_not_finite(self) -> str:
         """Returns where to look for NaN."""

@@ -109,6 +109,10 @@ class NumPyroRowModel(AbstractRowModel):
         made = self.few.constrain(unconstrained)
         return {name: made[name] for name in self.constant}
 
+    def prior_draws(self, key: Key, number: int) -> Named | None:
+        """Draws from the prior, which has no rows."""
+        return self.few.prior_draws(key, number)
+
     def why_not_finite(self) -> str:
         """Returns where to look for NaN."""
         return self.few.why_not_finite()

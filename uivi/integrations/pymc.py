@@ -81,6 +81,10 @@ class PyMCModel(AbstractModel):
         """Returns the free variables and deterministics."""
         return dict(zip(self._derived, self._constrain(*self._values(unconstrained)), strict=True))
 
+    def prior_draws(self, key: Key, number: int) -> None:
+        """Returns None: PyMC draws from its prior on the constrained space only."""
+        del key, number
+
     def why_not_finite(self) -> str:
         """Returns the terms of the log density that are not finite at the initial point, and where to look."""
         return (

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from uivi._types import Key, Latent, Scalar
 from uivi.targets.base import AbstractGlobalTarget, AbstractSingleSiteTarget
@@ -49,6 +49,10 @@ class AbstractModel(abc.ABC):
         """Returns one draw as the model's variables, including those computed from others."""
 
     @abc.abstractmethod
+    def prior_draws(self, key: Key, number: int) -> Named | None:
+        """Returns draws of the prior in the unconstrained space (leading axis), or None if there are none."""
+
+    @abc.abstractmethod
     def why_not_finite(self) -> str:
         """Returns what to tell the user if no point near `centre` has a finite log density and gradient."""
 
@@ -85,6 +89,13 @@ class AbstractModelTarget(AbstractSingleSiteTarget):
     def constrain(self, z: Latent) -> Named:
         """Returns the constrained variables of z, by name."""
         return self.model.constrain(self.unflatten(z))
+
+    def prior_draws(self, key: Key, number: int) -> Float[np.ndarray, "S D"] | None:
+        """Returns draws of the model's prior, flat, those that are finite; None if the model gives none."""
+        if (draws := self.model.prior_draws(key, number)) is None:
+            return None
+        flat = np.concatenate([np.reshape(draws[name], (number, -1)) for name in sorted(draws)], 1)
+        return flat[np.all(np.isfinite(flat), 1)]
 
     @abc.abstractmethod
     def rough(self, key: Key) -> Callable[[Latent], Scalar] | None:

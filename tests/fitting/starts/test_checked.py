@@ -63,3 +63,43 @@ def test_a_fit_from_a_point_without_a_slope(init, getkey):
     draws = posterior.sample(getkey(), 10)
     assert jax.tree.structure(draws) == jax.tree.structure(init)
     assert all(np.isfinite(x).all() for x in jax.tree.leaves(draws))
+
+
+ENDLESS = {
+    "flat from afar": (
+        lambda z: jnp.sum(jax.nn.log_sigmoid(z[1] * jnp.arange(1.0, 4.0))) - 0.5 * z[0] ** 2,
+        "1",
+    ),
+    "too heavy a tail": (lambda z: -0.5 * z[0] ** 2 - 0.4 * jnp.log1p(z[1] ** 2), "1"),
+    "on a line": (lambda z: -0.5 * jnp.log1p(z[0] ** 2) - 0.5 * z[1] ** 2, "0"),
+    "on one side": (lambda z: -0.5 * z[0] ** 2 - jnp.logaddexp(0.0, -z[1]), "1"),
+    "growing": (lambda z: -0.5 * z[0] ** 2 + z[1], "1"),
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_a_density_without_an_integral_is_refused(name):
+    density, place = ENDLESS[name]
+    with pytest.raises(
+        ValueError, match=rf"finite integral, but it falls too slowly along 'z\[{place}\]'.* prior"
+    ):
+        start_of(density, np.zeros(2), jax.random.key(0))
+
+
+WIDE_TAILS = {
+    "Cauchy": lambda z: -jnp.sum(jnp.log1p(z**2)),
+    "Student, 0.3 degrees": lambda z: -0.65 * jnp.sum(jnp.log1p(z**2 / 0.3)),
+    "Student, 2.5 degrees": lambda z: -1.75 * jnp.sum(jnp.log1p(z**2 / 2.5)),
+    "wide": lambda z: -0.5 * jnp.sum((z / 1e6) ** 2),
+    "spike in a slab": lambda z: (
+        -0.5 * z[0] ** 2 + jnp.logaddexp(-0.5 * z[1] ** 2, -0.5 * (z[1] / 1e4) ** 2 - 11.0)
+    ),
+    "funnel": lambda z: -0.5 * (z[0] / 3) ** 2 - 0.5 * (z[1] ** 2 * jnp.exp(-z[0]) + z[0]),
+    "cut off": lambda z: jnp.maximum(-0.5 * jnp.sum(z**2), -1e3),
+    "infinite from afar": lambda z: -0.5 * z[0] ** 2 - jnp.cosh(z[1]),
+}
+
+
+@pytest.mark.parametrize("name", WIDE_TAILS)
+def test_wide_densities_are_not(name):
+    assert np.isfinite(start_of(WIDE_TAILS[name], np.zeros(2), jax.random.key(0)).elbo)

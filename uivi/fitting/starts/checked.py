@@ -9,7 +9,7 @@ from uivi import presets
 from uivi._types import Key
 from uivi.evaluation.findings import COARSE_NATS
 from uivi.evaluation.precision import step_of
-from uivi.fitting.prechecks import ADVICE, NUM_TRIES, check_gradients, check_numbers
+from uivi.fitting.prechecks import ADVICE, NUM_TRIES, check_gradients, check_numbers, check_tails
 from uivi.fitting.problem import NUM_POINTS, Problem
 from uivi.fitting.starts.effort import MANY_POINTS, Curvature, look_around, probe_of
 from uivi.fitting.starts.search import NO_CURVATURE, Start, explored, find_start, recentred
@@ -17,6 +17,8 @@ from uivi.targets.base import AbstractSingleSiteTarget, AbstractTarget
 from uivi.targets.model import AbstractModelTarget
 from uivi.targets.probe import Probe, finite_points, generator
 
+NUM_LINES = 4
+"""Lines along each coordinate on which tails are looked at."""
 JITTER = 0.1
 """Half width of the cube around a given point in which others are looked at, relative to its coordinates if
 these are larger than one."""
@@ -57,8 +59,10 @@ def checked_start(
     advice = (
         problem.target.model.why_not_finite() if isinstance(problem.target, AbstractModelTarget) else ADVICE
     )
-    values, gradients = check_numbers(target.log_density, probe, start.from_normal(noise), advice=advice)
+    draws = start.from_normal(noise)
+    values, gradients = check_numbers(target.log_density, probe, draws, advice=advice)
     check_gradients(problem.target, gradients)
+    check_tails(problem.target, look_around(target), draws[:NUM_LINES], draws.std(0))
     _warn_if_coarse(values)
     return explored(jax.random.fold_in(key, 1), look_around(target), start, points[0])
 
