@@ -78,9 +78,9 @@ def funnel(z):
 
 def rosenbrock(z):
     """Block by block: x₁, then (x₂, x₃) and (x₄, x₅)."""
-    found = norm(1, 10**0.5).logpdf(z[0])
+    found = norm(1, 0.5**0.5).logpdf(z[0])
     for first, second in ((z[1], z[2]), (z[3], z[4])):
-        found += norm(z[0] ** 2, 0.1**0.5).logpdf(first) + norm(first**2, 0.1**0.5).logpdf(second)
+        found += norm(z[0] ** 2, 0.005**0.5).logpdf(first) + norm(first**2, 0.005**0.5).logpdf(second)
     return found
 
 
@@ -153,7 +153,7 @@ def test_draws_follow_the_density(name, x64, getkey):
     ("make", "coordinate", "cdf"),
     [
         (Funnel, 0, norm(0, 3).cdf),
-        (Rosenbrock, 0, norm(1, 10**0.5).cdf),
+        (Rosenbrock, 0, norm(1, 0.5**0.5).cdf),
         (eight_gaussians, 1, lambda x: np.mean([norm(y, 0.5).cdf(x) for _, y in OCTAGON], 0)),
         (forty_gaussians, 0, lambda x: np.mean([norm(c).cdf(x) for c in centres(40, 2, 40)[:, 0]], 0)),
         (

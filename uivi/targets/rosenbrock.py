@@ -14,8 +14,9 @@ from uivi.targets.priors import standard_normal_log_prob
 class Rosenbrock(AbstractGlobalTarget, AbstractSamplable):
     """x₁ ~ N(1, 1/(2a)). In each block, every variable is N(y², 1/(2b)) with y the variable before it.
 
-    This is the density of Pagani, Wiegand & Nadarajah (2022), with their a and b. Every block begins after x₁,
-    and z is x₁ followed by the blocks. By default three variables follow the square of the first.
+    This is the hybrid density of Pagani, Wiegand & Nadarajah (2022), with the usual constants. They have
+    a = 1/20 and b = 5, with which the ridge is longer and bends more. Every block begins after x₁, and z is x₁
+    followed by the blocks. By default three variables follow the square of the first.
 
     Attributes:
         blocks: number of blocks.
@@ -26,8 +27,8 @@ class Rosenbrock(AbstractGlobalTarget, AbstractSamplable):
 
     blocks: int = eqx.field(static=True, default=3)
     length: int = eqx.field(static=True, default=1)
-    a: float = eqx.field(static=True, default=1 / 20)
-    b: float = eqx.field(static=True, default=100 / 20)
+    a: float = eqx.field(static=True, default=1.0)
+    b: float = eqx.field(static=True, default=100.0)
 
     def __check_init__(self):
         _checks.positive_int("blocks", self.blocks)
