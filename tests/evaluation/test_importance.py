@@ -209,6 +209,22 @@ def test_weights_beyond_the_range_of_floating_point_have_an_infinite_k(spread):
     assert not importance.pareto_k(log_weights / spread) > importance.RELIABLE_K, "the control"
 
 
+def test_a_small_tail_is_reliable_up_to_a_larger_k():
+    """Most weights are one and none is above 2.2, but the shape of the tail is heavy."""
+    rng = np.random.default_rng(4)
+    excess = 0.003 * scipy.stats.genpareto(0.85).rvs(8_000, random_state=rng)
+    found = importance.summarise(np.log1p(np.minimum(excess, 1.2)))
+    assert importance.RELIABLE_K < found.pareto_k < importance.MOST_RELIABLE_K
+    assert found.tail < importance.SMALL_TAIL
+    assert found.is_reliable
+    assert not found._replace(pareto_k=1.05).is_reliable
+    assert not found._replace(tail=2 * importance.SMALL_TAIL).is_reliable
+    assert not found._replace(tail=math.nan).is_reliable, "an older file"
+    heavy = importance.summarise(1.5 * rng.standard_normal(8_000))
+    assert heavy.tail > 10 * importance.SMALL_TAIL
+    assert math.isnan(importance.tail_share(np.array([0.0, np.nan, 1.0])))
+
+
 def test_weights_of_a_wide_spread_have_a_large_k():
     log_weights = 100 * np.random.default_rng(3).standard_normal(2_000)
     assert 2 < importance.pareto_k(log_weights) < np.inf

@@ -21,6 +21,7 @@ from uivi.families import (
     Gamma,
     Gaussian,
     Laplace,
+    Layered,
     LinearGaussian,
     LogScale,
     NetGaussian,
@@ -110,6 +111,14 @@ def _sheared(inner):
     return make
 
 
+def _layered(inner):
+    def make(key, dim, context_dim):
+        layered = Layered.create(key, inner(key, dim, context_dim), num_layers=3, width=4)
+        return eqx.tree_at(lambda s: s.out, layered, 1.5 * jax.random.normal(key, layered.out.shape))
+
+    return make
+
+
 def _standardised(inner, factor):
     """`factor` is cut to size: a matrix or a diagonal."""
 
@@ -160,6 +169,7 @@ CONDITIONALS = {
     "standardised": Row(_standardised(_net_gaussian, [[0.5, 0.3], [-0.4, 0.5]])),
     "standardised-diagonal": Row(_standardised(_gaussian, [3.0, 0.2])),
     "sheared": Row(_sheared(_net_gaussian)),
+    "layered": Row(_layered(_net_gaussian)),
     "stretched": Row(_stretched),
     "warped": Row(_warped(_net_gaussian)),
     "at-modes": Row(_at_modes),

@@ -28,6 +28,7 @@ DIMS = {
     "brownian": 32,
     "pines": 1_600,
     "funnel": 10,
+    "rosenbrock": 4,
     "eight-gaussians": 2,
     "forty-gaussians": 2,
     "forty-gaussians-50": 50,

@@ -20,8 +20,18 @@ def test_the_default_family_grows_with_dim(dim, noise_dim, getkey):
     assert (family.dim, family.noise_dim, family.context_dim) == (dim, noise_dim, 0)
     full = isinstance(family.conditional, uivi.families.Affine)
     assert full == (dim <= presets.FULL_COVARIANCE_UP_TO)
-    is_sheared = isinstance(family.conditional.inner if full else family.conditional, uivi.families.Sheared)
-    assert is_sheared == (10 < dim <= 4_000)
+    layers = family.conditional.inner if full else family.conditional
+    assert isinstance(layers, uivi.families.Layered) == (10 < dim <= 200)
+    assert isinstance(layers, uivi.families.Sheared) == (200 < dim <= 4_000)
+
+
+@pytest.mark.parametrize(
+    ("dim", "kl", "layered"), [(2, 0.7, True), (2, 0.5, False), (2, np.nan, False), (1, 9.0, False)]
+)
+def test_a_small_posterior_has_layers_if_it_is_far_from_its_start(dim, kl, layered, getkey):
+    start = Start(jnp.zeros(dim), jnp.eye(dim), kl=kl)
+    family = presets.default_family(getkey(), dim, start=start)
+    assert isinstance(family.conditional.inner.inner, uivi.families.Layered) == layered
 
 
 @pytest.mark.parametrize("dim", [3, 201])

@@ -25,6 +25,7 @@ FIELDS = {
     "Gamma": ["net"],
     "Gaussian": ["net", "scale"],
     "Laplace": ["net", "scale"],
+    "Layered": ["inner", "hidden", "bias", "out", "bound"],
     "Linear": ["weight", "bias"],
     "LinearGaussian": ["weight", "bias", "scale"],
     "LogScale": ["log_value"],

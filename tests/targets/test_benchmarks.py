@@ -12,6 +12,7 @@ from uivi.targets import (
     Funnel,
     GaussianMixture,
     LogisticRegression,
+    Rosenbrock,
     Seeds,
     StudentMixture,
     eight_gaussians,
@@ -75,6 +76,14 @@ def funnel(z):
     return norm(0, 3).logpdf(z[0]) + norm(0, np.exp(z[0] / 2)).logpdf(z[1:]).sum()
 
 
+def rosenbrock(z):
+    """Block by block: x₁, then (x₂, x₃) and (x₄, x₅)."""
+    found = norm(1, 0.5**0.5).logpdf(z[0])
+    for first, second in ((z[1], z[2]), (z[3], z[4])):
+        found += norm(z[0] ** 2, 0.005**0.5).logpdf(first) + norm(first**2, 0.005**0.5).logpdf(second)
+    return found
+
+
 def mixture(centres, component):
     return lambda z: np.log(np.mean([np.exp(component.logpdf(z - c).sum()) for c in centres]))
 
@@ -90,6 +99,7 @@ EXACT = {
     "brownian": (BrownianMotion, brownian, 32),
     "cox": (lambda: CoxProcess.create(POINTS, cells=3), cox, 9),
     "funnel": (Funnel, funnel, 10),
+    "rosenbrock": (lambda: Rosenbrock(2, 2), rosenbrock, 5),
     "eight-gaussians": (eight_gaussians, mixture(OCTAGON, norm(0, 0.5)), 2),
     "forty-gaussians": (forty_gaussians, mixture(centres(40, 2, 40), norm), 2),
     "ten-students": (ten_students, mixture(centres(10, 10, 10), scipy.stats.t(2)), 10),
@@ -124,6 +134,7 @@ SMALL = {
     "gaussians": lambda: GaussianMixture.create(centres(5, 3, 2), 0.7),
     "students": lambda: StudentMixture.create(centres(5, 3, 2), 5.0),
     "funnel": lambda: Funnel(4, 1.0),
+    "rosenbrock": lambda: Rosenbrock(2, 1, 2.0, 2.0),
 }
 
 
@@ -142,6 +153,7 @@ def test_draws_follow_the_density(name, x64, getkey):
     ("make", "coordinate", "cdf"),
     [
         (Funnel, 0, norm(0, 3).cdf),
+        (Rosenbrock, 0, norm(1, 0.5**0.5).cdf),
         (eight_gaussians, 1, lambda x: np.mean([norm(y, 0.5).cdf(x) for _, y in OCTAGON], 0)),
         (forty_gaussians, 0, lambda x: np.mean([norm(c).cdf(x) for c in centres(40, 2, 40)[:, 0]], 0)),
         (
@@ -150,7 +162,7 @@ def test_draws_follow_the_density(name, x64, getkey):
             lambda x: np.mean([scipy.stats.t(2, c).cdf(x) for c in centres(10, 10, 10)[:, 9]], 0),
         ),
     ],
-    ids=["funnel", "eight", "forty", "students"],
+    ids=["funnel", "rosenbrock", "eight", "forty", "students"],
 )
 def test_margins(make, coordinate, cdf, getkey):
     draws = np.asarray(jax.jit(jax.vmap(make().sample))(jax.random.split(getkey(), 4_000)))[:, coordinate]
@@ -174,6 +186,9 @@ def test_shares(name, getkey):
     [
         (lambda: Funnel(1), "`size` to be at least 2, got 1"),
         (lambda: Funnel(10, 0.0), "`sd` to be positive and finite, got 0.0"),
+        (lambda: Rosenbrock(0), "`blocks` to be a positive whole number, got 0"),
+        (lambda: Rosenbrock(length=0), "`length` to be a positive whole number, got 0"),
+        (lambda: Rosenbrock(a=-1.0), "`a` to be positive and finite, got -1.0"),
         (lambda: GaussianMixture.create(np.zeros(3)), r"centres of shape \(K, D\), got \(3,\)"),
         (lambda: GaussianMixture.create(np.zeros((3, 2)), -1.0), "`scale` to be positive and finite"),
         (lambda: StudentMixture.create(np.zeros((3, 2)), 0.0), "`freedom` to be positive and finite"),

@@ -32,7 +32,7 @@ SURE_K, HOPELESS_K = 0.5, 1.0
 """From the first k-hat to the second, chance may put a first look on the wrong side of the limit."""
 CLOSE_K = 0.6
 """Largest k-hat with which a fit in progress may end at once. Below that of a good fit, as for errors."""
-CLOSE_NATS, CLOSE_NATS_PER_DIM = 0.05, 1e-3
+CLOSE_NATS, CLOSE_NATS_PER_DIM = 0.02, 1e-3
 """KL divergence from the posterior below which little is left to gain, and the same for each dimension. It is
 less than half of what 5 % errors of all standard deviations cost."""
 NEAR_ERROR = 0.1
@@ -89,7 +89,7 @@ def with_verdict(check: Check, history: History) -> Check:
 
 def falls_short(weights: Weights, gaps: MomentGaps) -> bool:
     """Whether a fit in progress would not be called good by its importance weights."""
-    return not weights.pareto_k < RELIABLE_K or bool(_errors(gaps, ENOUGH_ERROR))
+    return not weights.is_reliable or bool(_errors(gaps, ENOUGH_ERROR))
 
 
 def is_near(weights: Weights, gaps: MomentGaps) -> bool:
@@ -97,7 +97,7 @@ def is_near(weights: Weights, gaps: MomentGaps) -> bool:
 
     The ELBO hardly notices such errors: a standard deviation that is off by 5 % costs 0.0025 nats.
     """
-    return weights.pareto_k < RELIABLE_K and gaps.mean < NEAR_ERROR and gaps.sd < NEAR_ERROR
+    return weights.is_reliable and gaps.mean < NEAR_ERROR and gaps.sd < NEAR_ERROR
 
 
 def is_close(weights: Weights, gaps: MomentGaps, dim: int) -> bool:
@@ -202,7 +202,7 @@ def _weights(check: Check) -> Iterator[Finding]:
             "start",
         )
     # The moments of reweighted draws mean nothing unless the weights are reliable.
-    elif not weights.pareto_k < RELIABLE_K:
+    elif not weights.is_reliable:
         yield Finding(
             Verdict.BAD,
             f"k-hat {k_hat(weights)} is above {RELIABLE_K}: q differs "

@@ -14,6 +14,11 @@ from uivi._types import Scalar
 RELIABLE_K = 0.7
 """Importance weights are reliable if k-hat is below this limit (Vehtari et al. 2024)."""
 
+MOST_RELIABLE_K, SMALL_TAIL = 1.0, 0.005
+"""They are reliable up to this larger limit if less than this share of their sum is above the cutoff of the
+tail that k-hat is fitted to. K-hat is the shape of that tail, whatever its size: a q that is right but for a
+strip between two modes can have a k-hat of 0.9 though no weight is above three."""
+
 EQUAL = 1e-4
 """Range of log weights up to which they count as equal."""
 NUM_TAILS = 8
@@ -63,6 +68,7 @@ class Weights(NamedTuple):
         finite: share of the draws whose weight is finite and above zero.
         num_draws: number of draws.
         unsure: share of the draws whose log q is not known to a nat; zero for an explicit family.
+        tail: share of the sum of the weights above the cutoff of the tail; NaN in older files.
     """
 
     pareto_k: float
@@ -72,6 +78,12 @@ class Weights(NamedTuple):
     finite: float
     num_draws: int
     unsure: float = 0.0
+    tail: float = math.nan
+
+    @property
+    def is_reliable(self) -> bool:
+        """Whether k-hat is small, or not large and of a tail that is small."""
+        return self.pareto_k < (MOST_RELIABLE_K if self.tail < SMALL_TAIL else RELIABLE_K)
 
 
 def summarise(log_weights: Float[Array | np.ndarray, "S"], unsure: float = 0.0) -> Weights:
@@ -84,7 +96,7 @@ def summarise(log_weights: Float[Array | np.ndarray, "S"], unsure: float = 0.0) 
     k, number = pareto_k(log_weights), len(log_weights)
     ess, finite = effective_size(log_weights) / number, float(np.mean(np.isfinite(log_weights)))
     kl = kl_divergence(log_weights)[0]
-    return Weights(k, _k_stderr(k, number), ess, kl, finite, number, unsure)
+    return Weights(k, _k_stderr(k, number), ess, kl, finite, number, unsure, tail_share(log_weights))
 
 
 def effective_size(log_weights: Float[Array | np.ndarray, "S"]) -> float:
@@ -93,6 +105,18 @@ def effective_size(log_weights: Float[Array | np.ndarray, "S"]) -> float:
     if np.any(np.isnan(logs) | np.isposinf(logs)) or not np.any(np.isfinite(logs)):
         return 0.0
     return float(np.exp(2 * np.logaddexp.reduce(logs) - np.logaddexp.reduce(2 * logs)))
+
+
+def tail_share(log_weights: Float[Array | np.ndarray, "S"]) -> float:
+    """Returns the share of the sum of the weights above the cutoff of the tail to which k-hat is fitted.
+
+    It is NaN if a weight is not finite.
+    """
+    logs = np.asarray(log_weights, np.float64)
+    if not np.all(np.isfinite(logs)):
+        return math.nan
+    weights = np.sort(np.exp(logs - np.logaddexp.reduce(logs)))
+    return float(np.sum(np.maximum(weights - weights[-1 - _tail_size(len(weights))], 0.0)))
 
 
 def pareto_k(log_weights: Float[Array | np.ndarray, "S"]) -> float:

@@ -30,7 +30,7 @@ from uivi.fitting.problem import Problem, problem_of
 from uivi.fitting.starts.checked import checked_start
 from uivi.fitting.starts.effort import Curvature, curvature
 from uivi.fitting.starts.search import Start
-from uivi.presets.density import family_on
+from uivi.presets.density import family_on, is_bent
 from uivi.storage import descriptions
 from uivi.storage.checkpoints import Checkpoints
 from uivi.targets.base import AbstractGlobalTarget, AbstractSingleSiteTarget, AbstractTarget
@@ -154,9 +154,10 @@ def fit(
                 make(methods[0], unit)
             shown.phase("searching for a start")
             start = checked_start(keys["start"], problem, target, spent)
-            state = make(methods[0], start.around(), target=_anchored(target, start))
-            if start.places is not None:
-                # Only now is the number of modes known.
+            bent = is_bent(start)
+            state = make(methods[0], start.around(), bent=bent, target=_anchored(target, start))
+            if bent or start.places is not None:
+                # Only now are the layers and the number of modes known.
                 compiler.begin(methods[0], state, has_elbo=has_elbo)
         else:
             start = None
@@ -249,10 +250,16 @@ def _unit_frame(dim: int, spent: Curvature) -> Frame:
 
 @once_jit
 def _state_on(
-    family_key: Key, run_key: Key, method: Method, frame: Frame | Places, *, target: AbstractTarget
+    family_key: Key,
+    run_key: Key,
+    method: Method,
+    frame: Frame | Places,
+    *,
+    target: AbstractTarget,
+    bent: bool = False,
 ) -> FitState:
     """Returns the state before the first update, with the default family on a frame or at several modes."""
-    family = family_on(family_key, target.dim, frame)
+    family = family_on(family_key, target.dim, frame, bent=bent)
     return initial_state(run_key, method, family, target)
 
 

@@ -152,7 +152,7 @@ class Posterior:
         number = OVERSAMPLING * _checks.positive_int("num_draws", num_draws)
         evaluated = self.evaluate(draw_key, number)
         weights, k = self.smoothed_weights(evaluated)
-        if not k < importance.RELIABLE_K:
+        if not importance.summarise(evaluated.log_weights).is_reliable:
             warnings.warn(
                 f"k-hat of the importance weights is {k:.2f}, above {importance.RELIABLE_K}: do not trust "
                 "reweighted draws; see posterior.check()",

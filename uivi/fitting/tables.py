@@ -93,8 +93,8 @@ def _weights(pooled: Pooled, found: Check | None) -> tuple[np.ndarray, np.ndarra
     # A wide draw may leave the support, where it counts for nothing. A draw of q may not.
     if not np.all(finite | is_wide):
         return None
-    k = found.pareto_k if found else importance.pareto_k((log_p - log_q)[~is_wide])
-    if not k < importance.RELIABLE_K:
+    weights = found.weights if found else importance.summarise((log_p - log_q)[~is_wide])
+    if not weights.is_reliable:
         return None
     log_weights, own = np.full(len(log_p), -np.inf), np.full(len(log_p), -np.inf)
     log_weights[finite] = importance.smoothed_weights((log_p - log_r)[finite])[0]

@@ -17,6 +17,7 @@ from uivi.families import (
     Affine,
     AtModes,
     Gaussian,
+    Layered,
     NetGaussian,
     RawScale,
     SemiImplicit,
@@ -41,9 +42,14 @@ ROUNDS_RATE = 1e-2
 """Learning rate at the start of a round, which has fewer updates."""
 FULL_COVARIANCE_UP_TO = 200
 MOST_NOISE, NOISE_BEHIND_LAYERS = 10, 3
-"""Largest size of ε, and its size where layers of `Sheared` do most of the bending."""
-LAYERS, FEWER_LAYERS = {"num_layers": 12, "width": 128}, {"num_layers": 6, "width": 64}
-"""Layers up to 200 dimensions, and above, where their cost counts."""
+"""Largest size of ε, and its size where layers do most of the bending."""
+LAYERS, FEWER_LAYERS = {"num_layers": 12, "width": 96}, {"num_layers": 6, "width": 64}
+"""Layers from 11 to 200 dimensions, and above, where their cost counts."""
+SMALL_LAYERS = {"num_layers": 6, "width": 32}
+"""Layers of a bent posterior of up to 10 dimensions, beside as many numbers ε."""
+BENT = 0.6
+"""KL divergence of the start from the posterior, in nats, above which that posterior is bent. Ridges and
+funnels have more. A heavy tail has less, and layers do it no good."""
 LAYERS_UP_TO = 4_000
 """Largest size of z with layers: they have 400 parameters for each dimension."""
 EFFORTS = (32, 100)
@@ -55,29 +61,43 @@ def default_family(
 ) -> SemiImplicit:
     """Returns a family with a full covariance and a scale that varies with ε, on a net with a skip connection.
 
-    Up to 200 dimensions z = shift + A w with w ~ N(μ(ε), diag(σ(ε)²)). The numbers ε can bend q in as many
-    directions as there are of them, ten at most. So if z is larger than that, its coordinates also shift one
-    another (`Sheared`), and three numbers ε are enough. Above 200 dimensions, every coordinate of w has a skew
-    of its own (`Warped`) instead of A, and the correlations are those of `start`, which stay as they are; above
-    4,000 there are no shifts. The first `min(dim, noise_dim)` coordinates of w start as 0.7 ε + 0.7 u: q starts
-    near N(0, I), or near `start`, with a strong dependence between ε and z.
+    Up to 200 dimensions z = shift + A l(w) with w ~ N(μ(ε), diag(σ(ε)²)). In the layers l, coordinates shift
+    and scale one another (`Layered`). The numbers ε can bend q in as many directions as there are of them, ten
+    at most. If z is larger than that, larger layers do most of the bending, and three numbers ε are enough.
+    Up to 10 dimensions there are layers only if `start` is far from the posterior. Above 200 dimensions the
+    layers only shift (`Sheared`), every coordinate of w has a skew of its own (`Warped`) instead of A, and the
+    correlations are those of `start`, which stay as they are; above 4,000 there are no layers. The first
+    `min(dim, noise_dim)` coordinates of w start as 0.7 ε + 0.7 u: q starts near N(0, I), or near `start`, with
+    a strong dependence between ε and z.
 
     Args:
         key: random key.
         dim: size of the latent vector, D.
         start: where q starts, and the scale on which it is fitted; see `Standardised`.
-        noise_dim: size of the noise, E. By default it is D, but at least 3 and at most 10; 3 with shifts.
+        noise_dim: size of the noise, E. By default it is D, but 3 to 10; 3 with the larger layers.
     """
-    return family_on(key, dim, None if start is None else start.around(), noise_dim)
+    if start is None:
+        return family_on(key, dim, None, noise_dim)
+    return family_on(key, dim, start.around(), noise_dim, bent=is_bent(start))
 
 
-def family_on(key: Key, dim: int, frame: Frame | Places | None, noise_dim: int | None = None) -> SemiImplicit:
+def is_bent(start: Start) -> bool:
+    """Whether a small posterior is so far from a Gaussian that its family has layers.
+
+    Around each of several modes there is less to bend.
+    """
+    return 1 < len(start.loc) <= MOST_NOISE and start.places is None and start.kl > BENT
+
+
+def family_on(
+    key: Key, dim: int, frame: Frame | Places | None, noise_dim: int | None = None, *, bent: bool = False
+) -> SemiImplicit:
     """Returns `default_family` on a frame that is made already, at several modes, or on none.
 
     JAX can trace this.
     """
     noise_dim = _noise_dim(dim) if noise_dim is None else noise_dim
-    conditional = _conditional(key, dim, noise_dim)
+    conditional = _conditional(key, dim, noise_dim, bent=bent)
     if isinstance(frame, Places):
         conditional = AtModes.on(conditional, frame)
     elif frame is not None:
@@ -91,26 +111,29 @@ def _noise_dim(dim: int) -> int:
 
 
 @once_jit
-def _conditional(key: Key, dim: int, noise_dim: int) -> AbstractConditional:
+def _conditional(key: Key, dim: int, noise_dim: int, *, bent: bool) -> AbstractConditional:
     """Returns the conditional of `default_family` before it is put on the scale of the start."""
     # 0.7² + exp(-0.35)² is about one: w starts with unit variance, half of it from ε.
     skip = 0.7 * jnp.eye(dim, noise_dim)
     net = MLP.create(key, noise_dim, 2 * dim, init=small_init, skip=skip)
     conditional = NetGaussian(net, jnp.full((dim,), -0.35))
-    is_large = dim > FULL_COVARIANCE_UP_TO
-    if is_large:
+    layers_key = jax.random.fold_in(key, 1)
+    if dim > FULL_COVARIANCE_UP_TO:
         conditional = Warped.create(conditional)
-    if noise_dim < dim <= LAYERS_UP_TO:
-        layers = FEWER_LAYERS if is_large else LAYERS
-        conditional = Sheared.create(jax.random.fold_in(key, 1), conditional, **layers)
-    return conditional if is_large else Affine.create(conditional)
+        is_layered = noise_dim < dim <= LAYERS_UP_TO
+        return Sheared.create(layers_key, conditional, **FEWER_LAYERS) if is_layered else conditional
+    if noise_dim < dim:
+        conditional = Layered.create(layers_key, conditional, **LAYERS)
+    elif bent:
+        conditional = Layered.create(layers_key, conditional, **SMALL_LAYERS)
+    return Affine.create(conditional)
 
 
 def default_estimators(family: AbstractFamily) -> tuple[AbstractEstimator, ...]:
     """Returns UIVI with learned i-SIR for semi-implicit families, sticking the landing for explicit ones.
 
     UIVI comes with few proposals and, unless z is larger than ε, with many. A fit begins with few; see
-    `uivi.training.Rounds`. A larger z bends by `Sheared` or `Warped` as well, and gains nothing from many.
+    `uivi.training.Rounds`. A larger z bends by its layers or `Warped` as well, and gains nothing from many.
     """
     if isinstance(family, AbstractExplicit):
         return (StickingTheLanding(),)

@@ -30,6 +30,7 @@ CLASSES: dict[str, type[eqx.Module]] = {
     "Gamma": families.Gamma,
     "Gaussian": families.Gaussian,
     "Laplace": families.Laplace,
+    "Layered": families.Layered,
     "LinearGaussian": families.LinearGaussian,
     "NetGaussian": families.NetGaussian,
     "Reparameterised": families.Reparameterised,

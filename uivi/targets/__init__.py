@@ -29,6 +29,7 @@ from uivi.targets.observed import Observed
 from uivi.targets.priors import AbstractKnownPrior, AbstractPrior, AbstractPriorTarget, Normal
 from uivi.targets.regression import SoftmaxRegression
 from uivi.targets.rescaled import Rescaled
+from uivi.targets.rosenbrock import Rosenbrock
 from uivi.targets.rows import Rows
 from uivi.targets.seeds import Seeds
 from uivi.targets.toys import Banana, Multimodal, XShaped
@@ -63,6 +64,7 @@ __all__ = [
     "Normal",
     "Observed",
     "Rescaled",
+    "Rosenbrock",
     "Rows",
     "Seeds",
     "SoftmaxRegression",

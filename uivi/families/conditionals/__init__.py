@@ -7,6 +7,7 @@ from uivi.families.conditionals.base import (
     AbstractNetConditional,
     AbstractSimpleConditional,
 )
+from uivi.families.conditionals.layered import Layered
 from uivi.families.conditionals.location_scale import Gaussian, Laplace, NetGaussian
 from uivi.families.conditionals.modes import AtModes
 from uivi.families.conditionals.particles import AtParticles
@@ -30,6 +31,7 @@ __all__ = [
     "Gamma",
     "Gaussian",
     "Laplace",
+    "Layered",
     "LogScale",
     "NetGaussian",
     "RawScale",

@@ -60,19 +60,9 @@ class Affine(AbstractMapped):
         """Returns shift + A w."""
         return self.shift + self.matrix() @ w
 
-    def whiten(self, z: Latent) -> Latent:
-        """Returns A⁻¹ (z - shift)."""
-        return solve_triangular(self.matrix(), z - self.shift, lower=True)
-
-    def pull(self, z: Latent, score: Latent) -> Latent:
-        """Returns A⁻ᵀ times the score, by a triangular solve."""
-        del z
-        return solve_triangular(self.matrix(), score, trans=1, lower=True)
-
-    def log_det(self, z: Latent) -> Scalar:
-        """Returns the sum of the log diagonal."""
-        del z
-        return jnp.sum(self.log_diagonal)
+    def undo(self, z: Latent) -> tuple[Latent, Scalar]:
+        """Returns A⁻¹ (z - shift) and the sum of the log diagonal."""
+        return solve_triangular(self.matrix(), z - self.shift, lower=True), jnp.sum(self.log_diagonal)
 
 
 class Standardised(AbstractMapped):
@@ -128,19 +118,9 @@ class Standardised(AbstractMapped):
         """Returns loc + F w."""
         return self.frame.move(w)
 
-    def whiten(self, z: Latent) -> Latent:
-        """Returns F⁻¹ (z - loc)."""
-        return self.frame.whiten(z)
-
-    def pull(self, z: Latent, score: Latent) -> Latent:
-        """Returns F⁻ᵀ times the score."""
-        del z
-        return _times(self.inverse().T, score)
-
-    def log_det(self, z: Latent) -> Scalar:
-        """Returns log |det F|, the same for every z."""
-        del z
-        return self.volume()
+    def undo(self, z: Latent) -> tuple[Latent, Scalar]:
+        """Returns F⁻¹ (z - loc) and log |det F|, which is the same for every z."""
+        return self.frame.whiten(z), self.volume()
 
 
 class Frame(NamedTuple):

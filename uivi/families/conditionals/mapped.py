@@ -4,6 +4,7 @@ import abc
 from collections.abc import Callable
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from uivi._types import Context, Key, Latent, Noise, Scalar
@@ -21,16 +22,8 @@ class AbstractMapped(AbstractAround):
         """Returns z = m(w)."""
 
     @abc.abstractmethod
-    def whiten(self, z: Latent) -> Latent:
-        """Returns w = m⁻¹(z)."""
-
-    @abc.abstractmethod
-    def log_det(self, z: Latent) -> Scalar:
-        """Returns log |∂z/∂w| at z."""
-
-    @abc.abstractmethod
-    def pull(self, z: Latent, score: Latent) -> Latent:
-        """Returns the score in z, given the inner score in w."""
+    def undo(self, z: Latent) -> tuple[Latent, Scalar]:
+        """Returns w = m⁻¹(z) and log |∂z/∂w| there."""
 
     def sample(self, key: Key, eps: Noise, context: Context = None) -> Latent:
         """Maps a draw of the inner conditional."""
@@ -38,27 +31,33 @@ class AbstractMapped(AbstractAround):
 
     def log_prob(self, z: Latent, eps: Noise, context: Context = None) -> Scalar:
         """Returns the log density by the change of variables."""
-        return self.inner.log_prob(self.whiten(z), eps, context) - self.log_det(z)
+        w, log_det = self.undo(z)
+        return self.inner.log_prob(w, eps, context) - log_det
 
     def log_prob_of(self, z: Latent, context: Context = None) -> Callable[[Noise], Scalar]:
         """Returns the function ε -> log q(z|ε); the map is inverted once."""
-        inner, log_det = self.inner.log_prob_of(self.whiten(z), context), self.log_det(z)
+        w, log_det = self.undo(z)
+        inner = self.inner.log_prob_of(w, context)
         return lambda eps: inner(eps) - log_det
 
     def log_prob_near(self, z: Latent, near: Noise, context: Context = None) -> Callable[[Noise], Scalar]:
         """Returns the inner conditional's `log_prob_near`, mapped; the map is inverted once."""
-        inner, log_det = self.inner.log_prob_near(self.whiten(z), near, context), self.log_det(z)
+        w, log_det = self.undo(z)
+        inner = self.inner.log_prob_near(w, near, context)
         return lambda eps: inner(eps) - log_det
 
     def mean_score(
         self, z: Latent, eps: Float[Array, "M E"], weights: Float[Array, "M"], context: Context = None
     ) -> Latent:
-        """Pulls the mean inner score back once instead of once for each ε; the weights sum to one."""
-        return self.pull(z, self.inner.mean_score(self.whiten(z), eps, weights, context))
+        """Pulls the mean inner score back once instead of once for each ε."""
+        (w, log_det), pull_back = jax.vjp(self.undo, z)
+        # The log determinant has the same gradient for all ε, and the weights sum to one.
+        (pulled,) = pull_back((self.inner.mean_score(w, eps, weights, context), -jnp.ones_like(log_det)))
+        return pulled
 
     def log_prob_pairs(
         self, z: Float[Array, "S D"], eps: Float[Array, "M E"], context: Context = None
     ) -> Float[Array, "M S"]:
         """Returns the inner conditional's pairs, mapped; the map is inverted once for each z."""
-        inner = self.inner.log_prob_pairs(jax.vmap(self.whiten)(z), eps, context)
-        return inner - jax.vmap(self.log_det)(z)[None]
+        w, log_det = jax.vmap(self.undo)(z)
+        return self.inner.log_prob_pairs(w, eps, context) - log_det[None]

@@ -153,6 +153,6 @@ class AtModes(AbstractAround, AbstractMappingConditional):
 def unmapped(conditional: AbstractConditional, z: Latent) -> Latent:
     """Returns z as the innermost conditional sees it, behind all maps; of several modes, at the nearest."""
     while isinstance(conditional, AbstractMapped | AtModes):
-        w = conditional.nearest(z) if isinstance(conditional, AtModes) else conditional.whiten(z)
+        w = conditional.nearest(z) if isinstance(conditional, AtModes) else conditional.undo(z)[0]
         conditional, z = conditional.inner, w
     return z

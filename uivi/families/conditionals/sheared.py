@@ -57,38 +57,25 @@ class Sheared(AbstractMapped):
 
         def apply(x: Latent, layer: tuple[Array, ...]) -> tuple[Latent, None]:
             order, back, *network = layer
-            still, moved = self._groups(x[order])
+            still, moved = halves(x[order])
             return jnp.concatenate([still, moved + _shift(still, *network)])[back], None
 
         return jax.lax.scan(apply, w, self._layers())[0]
 
-    def whiten(self, z: Latent) -> Latent:
-        """Undoes the layers, the last one first."""
+    def undo(self, z: Latent) -> tuple[Latent, Scalar]:
+        """Undoes the layers, the last one first. A shift keeps volumes: the log determinant is zero."""
 
         def undo(x: Latent, layer: tuple[Array, ...]) -> tuple[Latent, None]:
             order, back, *network = layer
-            still, moved = self._groups(x[order])
+            still, moved = halves(x[order])
             return jnp.concatenate([still, moved - _shift(still, *network)])[back], None
 
-        return jax.lax.scan(undo, z, self._layers(), reverse=True)[0]
-
-    def log_det(self, z: Latent) -> Scalar:
-        """Returns zero: a shift keeps volumes."""
-        return jnp.zeros((), z.dtype)
-
-    def pull(self, z: Latent, score: Latent) -> Latent:
-        """Pulls the score through the map."""
-        (pulled,) = jax.vjp(self.whiten, z)[1](score)
-        return pulled
-
-    def _groups(self, x: Latent) -> tuple[Array, Array]:
-        first = self.dim // 2
-        return x[:first], x[first:]
+        return jax.lax.scan(undo, z, self._layers(), reverse=True)[0], jnp.zeros((), z.dtype)
 
     def _layers(self) -> tuple[Array, ...]:
         """Returns the order of the coordinates in each layer, the order back, and the layers' networks."""
-        orders = _orders(len(self.bias), self.dim)
-        return jnp.asarray(orders), jnp.asarray(np.argsort(orders, 1)), self.hidden, self.bias, self.out
+        every = orders(len(self.bias), self.dim)
+        return jnp.asarray(every), jnp.asarray(np.argsort(every, 1)), self.hidden, self.bias, self.out
 
 
 def _shift(x: Float[Array, "A"], hidden: Array, bias: Array, out: Array) -> Float[Array, "B"]:
@@ -97,7 +84,13 @@ def _shift(x: Float[Array, "A"], hidden: Array, bias: Array, out: Array) -> Floa
     return jax.nn.silu(x @ hidden.T + bias) @ out.T * len(bias) ** -0.5
 
 
-def _orders(num_layers: int, dim: int) -> Int[np.ndarray, "L D"]:
+def halves(x: Latent) -> tuple[Float[Array, "A"], Float[Array, "B"]]:
+    """Returns the first half of the coordinates, rounded down, and the others."""
+    first = len(x) // 2
+    return x[:first], x[first:]
+
+
+def orders(num_layers: int, dim: int) -> Int[np.ndarray, "L D"]:
     """Returns random orders, in pairs: the groups of a layer change places in the next one."""
     rng = np.random.default_rng(0)
     pairs = [rng.permutation(dim) for _ in range((num_layers + 1) // 2)]

@@ -51,19 +51,9 @@ class Stretched(AbstractMapped):
         """Stretches an inner draw."""
         return self.stretch.times(w)
 
-    def whiten(self, z: Latent) -> Latent:
-        """Undoes the stretch."""
-        return self.stretch.inverse().times(z)
-
-    def log_det(self, z: Latent) -> Scalar:
-        """Returns the sum of the log factors."""
-        del z
-        return jnp.sum(jnp.log(self.factors()))
-
-    def pull(self, z: Latent, score: Latent) -> Latent:
-        """Undoes the stretch: its matrix is symmetric."""
-        del z
-        return self.stretch.inverse().times(score)
+    def undo(self, z: Latent) -> tuple[Latent, Scalar]:
+        """Undoes the stretch. The log determinant is the sum of the log factors."""
+        return self.stretch.inverse().times(z), jnp.sum(jnp.log(self.factors()))
 
 
 class Stretch(NamedTuple):

@@ -1,6 +1,5 @@
 """Skewed and heavy-tailed coordinates behind any conditional."""
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -45,21 +44,10 @@ class Warped(AbstractMapped):
         """Bends an inner draw."""
         return jnp.sinh((jnp.arcsinh(w) + self.skew) * jnp.exp(-self.log_tail))
 
-    def whiten(self, z: Latent) -> Latent:
-        """Returns the inner draw that makes z."""
-        return jnp.sinh(self._argument(z))
-
-    def log_det(self, z: Latent) -> Scalar:
-        """Returns log |∂z/∂w| at z."""
-        size = jnp.abs(self._argument(z))
+    def undo(self, z: Latent) -> tuple[Latent, Scalar]:
+        """Returns the inner draw that makes z, and the log determinant."""
+        argument = jnp.exp(self.log_tail) * jnp.arcsinh(z) - self.skew
+        size = jnp.abs(argument)
         # log cosh without the overflow of cosh: far tails have arguments beyond float32's exp.
         log_cosh = size + jnp.log1p(jnp.exp(-2 * size)) - jnp.log(2.0)
-        return jnp.sum(0.5 * jnp.log1p(z**2) - self.log_tail - log_cosh)
-
-    def pull(self, z: Latent, score: Latent) -> Latent:
-        """Pulls the score through the map and adds the gradient of the log determinant, which varies with z."""
-        (pulled,) = jax.vjp(self.whiten, z)[1](score)
-        return pulled - jax.grad(self.log_det)(z)
-
-    def _argument(self, z: Latent) -> Latent:
-        return jnp.exp(self.log_tail) * jnp.arcsinh(z) - self.skew
+        return jnp.sinh(argument), jnp.sum(0.5 * jnp.log1p(z**2) - self.log_tail - log_cosh)

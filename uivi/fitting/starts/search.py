@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 
 from uivi._types import Key
 from uivi.evaluation.coverage import Region
+from uivi.evaluation.importance import kl_divergence
 from uivi.families.conditionals.affine import Frame
 from uivi.families.conditionals.modes import Places
 from uivi.families.conditionals.stretched import Stretch
@@ -53,6 +54,7 @@ class Start(NamedTuple):
         regions: where the paths of the search have ended.
         stretch: a stretch before F, or None; see `uivi.families.Stretched`.
         places: several separate modes with their weights; None if there is one, or if none was looked for.
+        kl: its KL divergence from the posterior in nats, as far as its own draws tell; NaN if unknown.
     """
 
     loc: Float[Array, "D"] | Float[np.ndarray, "D"]
@@ -62,6 +64,7 @@ class Start(NamedTuple):
     regions: tuple[Region, ...] = ()
     stretch: Stretch | None = None
     places: Places | None = None
+    kl: float = math.nan
 
     def frame(self) -> Frame:
         """Returns location and scale for `uivi.families.Standardised`, in JAX's precision."""
@@ -115,7 +118,7 @@ def find_start(
     if is_large:
         candidates += _with_curvature(rng, probe, loc, factor, curvature)
     noise = rng.standard_normal((min(NUM_ELBO, NUM_ELBO_PER_POINT * probe.size), dim))
-    rated = [start._replace(elbo=_elbo(probe, start, noise)) for start in candidates]
+    rated = [_rated(probe, start, noise) for start in candidates]
     best = max(rated, key=lambda start: start.elbo)
     if is_large and is_full:
         best = best._replace(factor=_symmetric(np.asarray(best.factor)))
@@ -256,11 +259,13 @@ def _symmetric(factor: np.ndarray) -> np.ndarray:
     return sd[:, None] * ((vectors * np.sqrt(np.maximum(values, 1e-6))) @ vectors.T)
 
 
-def _elbo(probe: Probe, start: Start, noise: np.ndarray) -> float:
-    """Returns the ELBO of a start, minus infinity if it is not finite."""
+def _rated(probe: Probe, start: Start, noise: np.ndarray) -> Start:
+    """Returns a start with its ELBO and divergence. If its ELBO is not finite, it is minus infinity."""
     factor = np.asarray(start.factor)
-    log_p = np.mean(probe(start.from_normal(noise))[0])
+    log_p = np.asarray(probe(start.from_normal(noise))[0], np.float64)
     volume = np.sum(np.log(np.diag(factor) if factor.ndim == 2 else factor))
     volume += 0.0 if start.stretch is None else np.sum(np.log(start.stretch.factors))
-    elbo = log_p + volume + 0.5 * noise.shape[1] * np.log(2 * np.pi * np.e)
-    return float(elbo) if np.isfinite(elbo) else -np.inf
+    elbo = np.mean(log_p) + volume + 0.5 * noise.shape[1] * np.log(2 * np.pi * np.e)
+    if not np.isfinite(elbo):
+        return start._replace(elbo=-math.inf)
+    return start._replace(elbo=float(elbo), kl=kl_divergence(log_p + 0.5 * np.sum(noise**2, 1))[0])

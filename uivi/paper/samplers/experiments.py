@@ -115,6 +115,7 @@ _TITLES = {
     "brownian": ("Brownian motion", "two unknown scales, 32-d"),
     "pines": ("Pines", "log-Gaussian Cox, 1,600-d"),
     "funnel": ("Funnel", "Neal's, 10-d, sd 3"),
+    "rosenbrock": ("Rosenbrock", "hybrid, 4-d"),
     "eight-gaussians": ("8 Gaussians", "on a circle, 2-d"),
     "forty-gaussians": ("40 Gaussians", "2-d"),
     "forty-gaussians-50": ("40 Gaussians in 50 dimensions", "50-d"),
