@@ -19,8 +19,8 @@ from uivi.fitting.starts.pathfinder import climb, radius_of
 from uivi.targets.probe import Probe, generator
 
 MOST_MODES, MOST_NUMBERS = 64, 10**8
-"""Largest number of modes, and of numbers in the factors of their covariances, which bounds the memory: from 1,250
-dimensions on, there are fewer modes."""
+"""Largest number of modes, and of numbers in the factors of their covariances. It bounds the memory: there are
+fewer modes above 1,250 dimensions."""
 PATHS, MOST_BATCHES, IN_VAIN = 64, 40, 6
 """Number of paths of a batch, largest number of batches, and of those in a row that meet no new mode."""
 AROUND = (3.0, 30.0)
@@ -128,7 +128,7 @@ def find_modes(key: Key, probe: Probe, regions: tuple[Region, ...]) -> list[Mode
 def _met(probe: Probe, regions: tuple[Region, ...]) -> list[Region]:
     """Returns the separate regions, and those inside the ellipsoid of another but beyond a valley.
 
-    In many dimensions the radius of an ellipsoid is long, and a mode at eight standard deviations is inside.
+    In 50 dimensions, a mode at eight standard deviations is inside.
     """
     met = separate(regions)
     if not met:
