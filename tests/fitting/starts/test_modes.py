@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from uivi.fitting.starts.modes import find_modes, places_of
+from uivi.fitting.starts.pathfinder import radius_of
 from uivi.fitting.starts.search import NUM_FAR, TOGETHER, Start, explored
 from uivi.targets import eight_gaussians, forty_gaussians
 from uivi.targets.probe import Probe
@@ -73,6 +74,31 @@ def test_all_of_many_modes(target, number):
     weights = np.exp(np.asarray(start.places.log_weights))
     assert len(weights) == number
     np.testing.assert_allclose(number * weights, 1, atol=0.25)
+
+
+@pytest.mark.parametrize("dim", [60, 300])
+def test_a_mode_inside_the_ellipsoid_of_another_is_found(dim):
+    """Ten standard deviations are less than the radius of 200 dimensions: a valley tells the two apart."""
+    shift = jnp.zeros(dim).at[0].set(5.0 if dim > 200 else 4.0)
+    log_density = lambda z: jnp.logaddexp(
+        jnp.log(0.3) - 0.5 * jnp.sum((z - shift) ** 2), jnp.log(0.7) - 0.5 * jnp.sum((z + shift) ** 2)
+    )
+    assert 2 * float(shift[0]) < radius_of(dim)
+    start = found_by(jax.random.key(0), log_density, dim)
+    locs, weights = np.asarray(start.places.frames.loc), np.exp(np.asarray(start.places.log_weights))
+    np.testing.assert_allclose(locs[:, 0], [-shift[0], shift[0]], atol=0.01)
+    np.testing.assert_allclose(weights, [0.7, 0.3], atol=0.03)
+
+
+def bent(z):
+    """A banana in 60 dimensions: lines between its arms leave it, but it has one mode."""
+    return -0.5 * (z[0] ** 2 + (z[1] + 2 * z[0] ** 2) ** 2 + jnp.sum(z[2:] ** 2))
+
+
+def test_a_bent_posterior_has_one_mode():
+    start = found_by(jax.random.key(3), bent, 60)
+    assert len(start.regions) > 4
+    assert start.places is None
 
 
 @pytest.mark.parametrize("log_density", [ring, touching, lambda z: -0.5 * z @ z])

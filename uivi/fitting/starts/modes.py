@@ -19,7 +19,9 @@ from uivi.fitting.starts.newton import laplace
 from uivi.fitting.starts.pathfinder import climb, radius_of
 from uivi.targets.probe import Probe, generator
 
-MOST_MODES = 64
+MOST_MODES, MOST_NUMBERS = 64, 10**8
+"""Largest number of modes, and of numbers in the factors of their covariances. It bounds the memory: there are
+fewer modes above 1,250 dimensions."""
 PATHS, MOST_BATCHES, IN_VAIN = 64, 40, 6
 """Number of paths of a batch, largest number of batches, and of those in a row that meet no new mode."""
 FEW_ITERATIONS = 30
@@ -101,7 +103,7 @@ def find_modes(key: Key, probe: Probe, regions: tuple[Region, ...]) -> list[Mode
         probe: log density.
         regions: where the paths of the search for a start have ended.
     """
-    met = separate(regions)
+    met = _met(probe, regions)
     if len(met) < 2 or probe.is_spent:
         return []
     modes: list[Mode] = []
@@ -110,20 +112,47 @@ def find_modes(key: Key, probe: Probe, regions: tuple[Region, ...]) -> list[Mode
     if len(_clusters(probe, modes)) < 2:
         return []
     rng, in_vain = generator(key), 0
+    most = min(MOST_MODES, max(len(modes), MOST_NUMBERS // len(modes[0].loc) ** 2))
     for _ in range(MOST_BATCHES):
         before, points = len(modes), _scattered(rng, modes)
         ends = climb(probe, points, functools.partial(_is_at_one, tuple(modes)), FEW_ITERATIONS)
         for point, (end, _) in zip(points, ends, strict=True):
-            if len(modes) < MOST_MODES and not probe.is_spent:
+            if len(modes) < most and not probe.is_spent:
                 _add(probe, modes, end, point)
         in_vain = 0 if len(modes) > before else in_vain + 1
-        if in_vain == IN_VAIN or len(modes) == MOST_MODES or probe.is_spent:
+        if in_vain == IN_VAIN or len(modes) >= most or probe.is_spent:
             break
     modes = [mode for mode in _weighed(rng, probe, modes) if mode.is_sound]
     shares = [sum(mode.weight for mode in cluster) for cluster in _clusters(probe, modes)]
     if sum(share > LEAST_SHARE for share in shares) < 2:
         return []
     return sorted(modes, key=lambda mode: -mode.weight)
+
+
+def _met(probe: Probe, regions: tuple[Region, ...]) -> list[Region]:
+    """Returns the separate regions, and those inside the ellipsoid of another but beyond a valley.
+
+    In 50 dimensions, a mode at eight standard deviations is inside.
+    """
+    met = separate(regions)
+    if not met:
+        return []
+    least = met[0].log_mass + math.log(LEAST_SHARE)
+    for region in sorted(regions, key=lambda region: -region.log_mass):
+        if region.log_mass > least and not probe.is_spent:
+            is_new = lambda other, region=region: (
+                other.distance(region.mean[None])[0] > DIP and _has_valley(probe, region.mean, other.mean)
+            )
+            if all(is_new(other) for other in met):
+                met.append(region)
+    return met
+
+
+def _has_valley(probe: Probe, one: Float[np.ndarray, "D"], other: Float[np.ndarray, "D"]) -> bool:
+    """Whether log p falls by `DIP` nats or more on the line between two points."""
+    steps = np.linspace(0, 1, NUM_ON_LINE + 2)[:, None]
+    values = probe(one + steps * (other - one))[0]
+    return bool(min(values[0], values[-1]) - np.min(values) >= DIP)
 
 
 def places_of(modes: list[Mode]) -> Places:

@@ -39,6 +39,9 @@ FARTHEST = (100.0, 100.0, 300.0, 300.0)
 """The same for the rest. In many dimensions only these begin nearer to another mode."""
 NUM_LIGHT = 48
 """Number of further paths, all side by side."""
+CENTRE = 3.0
+"""Distance from the centre of a region, in standard deviations, at which a path has come to it. In many
+dimensions its ellipsoid is larger, and may hold other modes."""
 
 NO_CURVATURE = Curvature()
 
@@ -181,10 +184,10 @@ def _with_ends(
 ) -> tuple[Region, ...]:
     """Returns the regions with those that the paths from some points meet besides.
 
-    A path ends as soon as it is in a known region, and counts there. The highest of the others run once more,
-    now with their Gaussians.
+    A path ends as soon as it comes to a known region, and counts there. The highest of the others run once
+    more, now with their Gaussians.
     """
-    is_in = lambda place, region: bool(region.distance(place[None])[0] <= region.radius)
+    is_in = lambda place, region: bool(region.distance(place[None])[0] <= min(region.radius, CENTRE))
     ends = climb(probe, points, lambda place: any(is_in(place, region) for region in regions))
     known, origins, places = list(regions), [], []
     for point, (end, value) in sorted(zip(points, ends, strict=True), key=lambda pair: -pair[1][1]):
