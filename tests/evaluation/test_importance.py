@@ -219,10 +219,10 @@ def test_a_small_tail_is_reliable_up_to_a_larger_k():
     assert found.is_reliable
     assert not found._replace(pareto_k=1.05).is_reliable
     assert not found._replace(tail=2 * importance.SMALL_TAIL).is_reliable
-    assert not found._replace(tail=math.nan).is_reliable, "an older file"
+    assert not found._replace(pareto_k=math.nan).is_reliable
     heavy = importance.summarise(1.5 * rng.standard_normal(8_000))
     assert heavy.tail > 10 * importance.SMALL_TAIL
-    assert math.isnan(importance.tail_share(np.array([0.0, np.nan, 1.0])))
+    assert importance.tail_share(np.array([0.0, np.nan, 1.0])) == 1
 
 
 def test_weights_of_a_wide_spread_have_a_large_k():

@@ -68,7 +68,7 @@ class Weights(NamedTuple):
         finite: share of the draws whose weight is finite and above zero.
         num_draws: number of draws.
         unsure: share of the draws whose log q is not known to a nat; zero for an explicit family.
-        tail: share of the sum of the weights above the cutoff of the tail; NaN in older files.
+        tail: share of the sum of the weights above the cutoff of the tail; 1 if unknown, as in older files.
     """
 
     pareto_k: float
@@ -78,7 +78,7 @@ class Weights(NamedTuple):
     finite: float
     num_draws: int
     unsure: float = 0.0
-    tail: float = math.nan
+    tail: float = 1.0
 
     @property
     def is_reliable(self) -> bool:
@@ -110,11 +110,11 @@ def effective_size(log_weights: Float[Array | np.ndarray, "S"]) -> float:
 def tail_share(log_weights: Float[Array | np.ndarray, "S"]) -> float:
     """Returns the share of the sum of the weights above the cutoff of the tail to which k-hat is fitted.
 
-    It is NaN if a weight is not finite.
+    It is 1 if a weight is not finite.
     """
     logs = np.asarray(log_weights, np.float64)
     if not np.all(np.isfinite(logs)):
-        return math.nan
+        return 1.0
     weights = np.sort(np.exp(logs - np.logaddexp.reduce(logs)))
     return float(np.sum(np.maximum(weights - weights[-1 - _tail_size(len(weights))], 0.0)))
 

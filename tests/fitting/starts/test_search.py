@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from uivi.fitting.starts.search import NUM_FAR, TOGETHER, Start, explored, find_start, recentred
+from uivi.presets.density import is_bent
+from uivi.targets import Rosenbrock
 from uivi.targets.probe import Probe
 
 COVARIANCE = np.array([[4.0, 1.9e-3], [1.9e-3, 1e-6]])
@@ -40,6 +42,17 @@ def test_moments_of_a_narrow_gaussian(getkey):
     start = find_start(getkey(), probe(narrow), points(2), full_up_to=10)
     np.testing.assert_allclose((start.loc - MEAN) / np.sqrt(np.diag(COVARIANCE)), 0, atol=0.2)
     np.testing.assert_allclose(covariance(start), COVARIANCE, rtol=0.1)
+
+
+def test_a_start_knows_whether_it_is_near(getkey):
+    """By its own draws: a Gaussian is the posterior up to rounding, a ridge is a nat away or more."""
+    near = find_start(getkey(), probe(narrow), points(2), full_up_to=10)
+    assert abs(near.kl) < 0.05
+    assert not is_bent(near)
+    ridge = find_start(getkey(), probe(Rosenbrock().log_density), points(4), full_up_to=10)
+    assert ridge.kl > 1
+    assert is_bent(ridge)
+    assert not is_bent(ridge._replace(kl=np.nan))
 
 
 def test_a_start_moves_to_the_mode_and_keeps_its_shape():
