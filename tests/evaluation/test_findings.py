@@ -183,8 +183,8 @@ def test_a_fit_is_close_only_if_every_number_says_so():
     for name in ("mean", "sd", "mean_stderr", "sd_stderr"):
         for value in (0.05, math.nan):
             assert not is_close(weights(0.55, 0.005), gaps._replace(**{name: value}), 2)
-    assert is_close(weights(0.55, 0.005), gaps._replace(tail=0.6, tail_stderr=0.14), 2)
-    assert not is_close(weights(0.55, 0.005), gaps._replace(tail=0.75, tail_stderr=0.14), 2)
+    assert is_close(weights(0.55, 0.005), gaps._replace(tail=0.5, tail_stderr=0.14), 2)
+    assert not is_close(weights(0.55, 0.005), gaps._replace(tail=0.6, tail_stderr=0.14), 2)
 
 
 @pytest.mark.parametrize(

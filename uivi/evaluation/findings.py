@@ -105,7 +105,7 @@ def is_close(weights: Weights, gaps: MomentGaps, dim: int) -> bool:
     errors = (gaps.mean + gaps.mean_stderr, gaps.sd + gaps.sd_stderr)
     is_certain = all(error < GOOD_ERROR for error in errors)
     is_near_in_nats = weights.kl < max(CLOSE_NATS, CLOSE_NATS_PER_DIM * dim)
-    is_light = not gaps.tail >= HEAVY_TAIL
+    is_light = not gaps.tail + gaps.tail_stderr >= HEAVY_TAIL
     return weights.pareto_k < CLOSE_K and is_near_in_nats and is_certain and is_light
 
 
