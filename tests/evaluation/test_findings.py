@@ -176,13 +176,15 @@ def test_a_fit_is_near_a_good_one_if_its_errors_are_small_and_its_weights_reliab
 
 def test_a_fit_is_close_only_if_every_number_says_so():
     gaps = MomentGaps(0.01, 0.02, 0.01, 0.01, 2)
-    assert is_close(weights(0.55, 0.01), gaps, 2)
-    assert not is_close(weights(0.65, 0.01), gaps, 2)
+    assert is_close(weights(0.55, 0.005), gaps, 2)
+    assert not is_close(weights(0.65, 0.005), gaps, 2)
     assert not is_close(weights(0.55, 0.06), gaps, 2)
     assert is_close(weights(0.55, 0.06), gaps, 200)
     for name in ("mean", "sd", "mean_stderr", "sd_stderr"):
         for value in (0.05, math.nan):
-            assert not is_close(weights(0.55, 0.01), gaps._replace(**{name: value}), 2)
+            assert not is_close(weights(0.55, 0.005), gaps._replace(**{name: value}), 2)
+    assert is_close(weights(0.55, 0.005), gaps._replace(tail=0.5, tail_stderr=0.14), 2)
+    assert not is_close(weights(0.55, 0.005), gaps._replace(tail=0.6, tail_stderr=0.14), 2)
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def test_draws_come_back_with_the_structure_of_init(structured_posterior):
 def test_the_start_is_found_from_init_which_is_left_alone(monkeypatch, getkey):
     """The log density holds the same array: a fit that took over its buffer would break it."""
     start = jnp.array([30.0, -20.0])
-    at_start = lambda key, dim, frame: uivi.ExplicitGaussian(jnp.concatenate([frame.loc, jnp.zeros(dim)]))
+    at_start = lambda key, dim, frame, **_: uivi.ExplicitGaussian(jnp.concatenate([frame.loc, jnp.zeros(dim)]))
     monkeypatch.setattr("uivi.fitting.fit.family_on", at_start)
     density = lambda z: log_density(z - start)
     posterior = fit(log_density=density, dim=None, init=start, family=None, num_steps=2)

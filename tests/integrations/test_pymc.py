@@ -139,7 +139,7 @@ def test_likelihood_and_predictions(target, getkey):
 
 def test_fit_finds_a_known_posterior(monkeypatch, getkey):
     """From the start that it finds itself; with a small family, to be quick."""
-    at_start = lambda key, dim, frame: uivi.ExplicitGaussian(jnp.concatenate([frame.loc, jnp.zeros(dim)]))
+    at_start = lambda key, dim, frame, **_: uivi.ExplicitGaussian(jnp.concatenate([frame.loc, jnp.zeros(dim)]))
     monkeypatch.setattr("uivi.fitting.fit.family_on", at_start)
     posterior = uivi.fit(models.conjugate(), random_seed=1, **explicit_settings(4_000) | {"family": None})
     draws = np.asarray(posterior.sample(getkey(), 20_000)["mean"])

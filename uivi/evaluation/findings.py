@@ -32,7 +32,7 @@ SURE_K, HOPELESS_K = 0.5, 1.0
 """From the first k-hat to the second, chance may put a first look on the wrong side of the limit."""
 CLOSE_K = 0.6
 """Largest k-hat with which a fit in progress may end at once. Below that of a good fit, as for errors."""
-CLOSE_NATS, CLOSE_NATS_PER_DIM = 0.02, 1e-3
+CLOSE_NATS, CLOSE_NATS_PER_DIM = 0.01, 1e-3
 """KL divergence from the posterior below which little is left to gain, and the same for each dimension. It is
 less than half of what 5 % errors of all standard deviations cost."""
 NEAR_ERROR = 0.1
@@ -105,7 +105,8 @@ def is_close(weights: Weights, gaps: MomentGaps, dim: int) -> bool:
     errors = (gaps.mean + gaps.mean_stderr, gaps.sd + gaps.sd_stderr)
     is_certain = all(error < GOOD_ERROR for error in errors)
     is_near_in_nats = weights.kl < max(CLOSE_NATS, CLOSE_NATS_PER_DIM * dim)
-    return weights.pareto_k < CLOSE_K and is_near_in_nats and is_certain
+    is_light = not gaps.tail + gaps.tail_stderr >= HEAVY_TAIL
+    return weights.pareto_k < CLOSE_K and is_near_in_nats and is_certain and is_light
 
 
 def is_doubtful(pareto_k: float, gaps: MomentGaps, limit: float = GOOD_ERROR) -> bool:
