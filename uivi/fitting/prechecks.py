@@ -108,6 +108,8 @@ def check_tails(
         points: a few draws of the start: every line through them has to have such a tail.
         scale: standard deviations of the start.
     """
+    if probe.is_spent:
+        return
     middle = probe(points)[0]
     least = middle[0] - math.log(RADII[-1]) - FAINT
     for first in range(0, len(scale), probe.size):
