@@ -128,7 +128,7 @@ def fit(
         target = _as_fitted(problem)
         is_searched = family is None and problem.has_start
         # The shapes of a fit are known before its start is: compilation need not wait for the search.
-        make = functools.partial(_state_on, keys["family"], keys["run"], target=target)
+        make = functools.partial(_state_on, keys["family"], keys["run"], target=target, bent=False)
         spent = _curvature(problem, target) if is_searched else Curvature()
         unit = _unit_frame(target.dim, spent)
         if is_searched:
@@ -256,7 +256,7 @@ def _state_on(
     frame: Frame | Places,
     *,
     target: AbstractTarget,
-    bent: bool = False,
+    bent: bool,
 ) -> FitState:
     """Returns the state before the first update, with the default family on a frame or at several modes."""
     family = family_on(family_key, target.dim, frame, bent=bent)
