@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tests.priors.test_own_row import model as own_row_model
 from uivi.networks import MLP
-from uivi.priors import WithOwnRow
 from uivi.targets import (
     AbstractModel,
     AbstractRowModel,
@@ -129,7 +127,6 @@ TARGETS = NORMALISED | {
     "rescaled": lambda: Rescaled.create(Banana(), np.zeros(2), np.array([2.0, 0.5])),
     "observed": lambda: Observed(lambda z: -jnp.sum((z - 1.0) ** 2), Normal(2)),
     "bounded": lambda: make_doubly_oracle().target,
-    "with-own-row": lambda: WithOwnRow(own_row_model(), 2),
     "minibatched": _minibatched,
     "anchored": lambda: _minibatched().anchored(jnp.array([0.3, -0.2])),
 }

@@ -22,7 +22,7 @@ from uivi.evaluation.bounds import PAIRS_AT_ONCE, BoundValue, Side, log_marginal
 from uivi.evaluation.importance import log_mean_weight
 from uivi.families.base import AbstractFamily
 from uivi.families.semi_implicit import SemiImplicit
-from uivi.priors.bounded import AbstractBounded
+from uivi.priors.bounded import Bounded
 from uivi.priors.implicit import AbstractImplicit
 from uivi.reverse.proposals import AbstractProposal, FittedProposal, from_mixing
 from uivi.targets.priors import AbstractPrior, AbstractPriorTarget, need_density
@@ -76,7 +76,7 @@ class DoublyEvaluated(NamedTuple):
 def evaluate_doubly(
     key: Key,
     family: AbstractFamily,
-    target: AbstractPriorTarget | AbstractBounded,
+    target: AbstractPriorTarget | Bounded,
     sites: PyTree = (),
     *,
     num_draws: int = 1_000,
@@ -107,7 +107,7 @@ def evaluate_doubly(
             f"expected `num_draws` and `num_prior` of at least 2, got {num_draws} and {num_prior}: one draw "
             "has no standard error, and one ζ gives no upper side"
         )
-    model = target.target if isinstance(target, AbstractBounded) else target
+    model = target.target if isinstance(target, Bounded) else target
     if not isinstance(model, AbstractPriorTarget):
         raise TypeError(
             f"expected a target with a prior, got {type(model).__name__}: use uivi.evaluation.evaluate, or "

@@ -12,7 +12,7 @@ from uivi.estimators import Explicit, PriorScore, SharedEncoder
 from uivi.families import ExplicitGaussian, SemiImplicit, Uniform
 from uivi.networks import MLP
 from uivi.presets import vae
-from uivi.priors import AbstractBounded, AbstractPrior, Bounded, Implicit, Normal, RowConditional, WithOwnRow
+from uivi.priors import AbstractPrior, Implicit, Normal, RowConditional
 from uivi.reverse import Coupled, Importance, Learned
 from uivi.targets import Rows
 from uivi.training.optimisers import adam_cosine, with_average
@@ -27,17 +27,10 @@ steps after which a pair of chains is given up."""
 
 
 class Parts(NamedTuple):
-    """What is trained beside the encoder, and how log p(z) is bounded if the prior has no density.
-
-    Attributes:
-        decoder: the decoder.
-        prior: the prior.
-        bound: makes the target that is fitted, of the model and a number of ζ.
-    """
+    """What is trained beside the encoder."""
 
     decoder: MLP
     prior: AbstractPrior
-    bound: type[AbstractBounded] = Bounded
 
 
 def family(key: Key, dim: int) -> ExplicitGaussian:
@@ -70,11 +63,6 @@ def dsivi_aggregated(key: Key, images: np.ndarray) -> Parts:
     """Returns a decoder and the aggregated posterior of all training images (Molchanov et al. 2019)."""
     at_data = RowConditional(family(key, LATENT_DIM), Rows.create(images))
     return Parts(_decoder(key, images), Implicit(SemiImplicit(Uniform(1), at_data)))
-
-
-def dsivi_own_row(key: Key, images: np.ndarray) -> Parts:
-    """Returns `dsivi_aggregated`, with the image that has made z among the proposals of ζ."""
-    return dsivi_aggregated(key, images)._replace(bound=WithOwnRow)
 
 
 def explicit() -> Explicit:

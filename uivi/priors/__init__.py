@@ -1,14 +1,12 @@
 """Priors p(z): with a density, or known by their draws."""
 
-from uivi.priors.bounded import AbstractBounded, Bounded, NoisySite
+from uivi.priors.bounded import Bounded, NoisySite
 from uivi.priors.implicit import AbstractImplicit, FixedImplicit, Implicit
 from uivi.priors.mixtures import GaussianMixture, VampPrior
-from uivi.priors.own_row import WithOwnRow
 from uivi.priors.rows import RowConditional
 from uivi.targets.priors import AbstractKnownPrior, AbstractPrior, Normal
 
 __all__ = [
-    "AbstractBounded",
     "AbstractImplicit",
     "AbstractKnownPrior",
     "AbstractPrior",
@@ -20,5 +18,4 @@ __all__ = [
     "Normal",
     "RowConditional",
     "VampPrior",
-    "WithOwnRow",
 ]

@@ -1,6 +1,5 @@
 """A target with an implicit prior: its log p(z) from below."""
 
-import abc
 from typing import NamedTuple
 
 import equinox as eqx
@@ -24,16 +23,21 @@ class NoisySite(NamedTuple):
     key: Key
 
 
-class AbstractBounded(AbstractTarget):
+class Bounded(AbstractTarget):
     """A target with an implicit prior, whose log p(z) is bounded from below by K draws of ζ.
+
+    `log_joint` is log p(x|z) + log (1/K) Σ_k p(z|ζ_k) with fresh ζ_k ~ p(ζ) for each z. Its expectation is at
+    most log p(x, z), and rises to it with K. Any estimator can fit this target. `uivi.SIVI` then maximises the
+    bound of doubly semi-implicit inference (Molchanov et al. 2019). `uivi.estimators.PriorScore` replaces the
+    gradient of the bound by an estimate of the gradient of log p(z) itself.
 
     Attributes:
         target: a model with an implicit prior.
         num_draws: number of draws of ζ for each z, K.
     """
 
-    target: eqx.AbstractVar[AbstractPriorTarget]
-    num_draws: eqx.AbstractVar[int]
+    target: AbstractPriorTarget
+    num_draws: int = eqx.field(static=True, default=50)
 
     def __check_init__(self):
         _checks.positive_int("num_draws", self.num_draws)
@@ -47,10 +51,6 @@ class AbstractBounded(AbstractTarget):
                 f"expected a target with an implicit prior, got {type(self.target.prior).__name__}, whose "
                 "density is known: fit the target as it is"
             )
-
-    @abc.abstractmethod
-    def log_prior_at(self, key: Key, z: Latent, site: PyTree) -> Scalar:
-        """Returns a draw whose expectation is at most log p(z), for a z of one site of the model."""
 
     @property
     def prior(self) -> SemiImplicit:
@@ -79,31 +79,9 @@ class AbstractBounded(AbstractTarget):
         return self.target.context(_need_noisy(site).site)
 
     def log_joint(self, z: Latent, site: NoisySite) -> Scalar:
-        """Returns log p(x|z) + `log_prior_at`: at most log p(x, z) in expectation."""
+        """Returns log p(x|z) + `log_prior`: at most log p(x, z) in expectation."""
         site, key = _need_noisy(site)
-        return self.target.log_likelihood(z, site) + self.log_prior_at(key, z, site)
-
-
-class Bounded(AbstractBounded):
-    """A target with an implicit prior, bounded by draws of ζ that know nothing of z.
-
-    `log_joint` is log p(x|z) + log (1/K) Σ_k p(z|ζ_k) with fresh ζ_k ~ p(ζ) for each z. Its expectation is at
-    most log p(x, z), and rises to it with K. Any estimator can fit this target. `uivi.SIVI` then maximises the
-    bound of doubly semi-implicit inference (Molchanov et al. 2019). `uivi.estimators.PriorScore` replaces the
-    gradient of the bound by an estimate of the gradient of log p(z) itself.
-
-    Attributes:
-        target: a model with an implicit prior.
-        num_draws: number of draws of ζ for each z, K.
-    """
-
-    target: AbstractPriorTarget
-    num_draws: int = eqx.field(static=True, default=50)
-
-    def log_prior_at(self, key: Key, z: Latent, site: PyTree) -> Scalar:
-        """Returns `log_prior`, whatever the site."""
-        del site
-        return self.log_prior(key, z)
+        return self.target.log_likelihood(z, site) + self.log_prior(key, z)
 
     def log_prior(self, key: Key, z: Latent) -> Scalar:
         """Returns log (1/K) Σ_k p(z|ζ_k) with ζ_k ~ p(ζ): at most log p(z) in expectation (Jensen)."""

@@ -26,10 +26,7 @@ RECIPES = {
         "dsivi-prior": _recipe(model=preset.dsivi_prior, estimator=preset.explicit()),
         "dsivi-agg": _recipe(model=preset.dsivi_aggregated, estimator=preset.shared(), tie=lend),
     },
-    "score": {
-        "dsivi-prior": _recipe(model=preset.dsivi_prior, estimator=preset.score()),
-        "dsivi-agg": _recipe(model=preset.dsivi_own_row, estimator=preset.shared(), tie=lend),
-    },
+    "score": {"dsivi-prior": _recipe(model=preset.dsivi_prior, estimator=preset.score())},
     "coupled": {"dsivi-prior": _recipe(model=preset.dsivi_prior, estimator=preset.coupled())},
 }
 """By where the gradient of log p(z) comes from: its density, a bound by draws of ζ, or its score."""

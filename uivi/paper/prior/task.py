@@ -19,7 +19,7 @@ from uivi.fitting.posterior import Posterior
 from uivi.paper.experiment import AbstractTask, Effort, Recipe
 from uivi.paper.images import encoded
 from uivi.presets.vae_prior import BATCH_SIZE, NUM_PRIOR, WIDTH
-from uivi.priors import AbstractBounded, AbstractImplicit, GaussianMixture, RowConditional, VampPrior
+from uivi.priors import AbstractImplicit, Bounded, GaussianMixture, RowConditional, VampPrior
 from uivi.reverse.proposals import FittedProposal, Learned
 from uivi.targets.priors import AbstractPrior, AbstractPriorTarget
 from uivi.targets.rows import Rows
@@ -67,12 +67,12 @@ class PriorTask(AbstractTask):
         self.train, self.test = binary(data.train.x)[:NUM_TRAINED], binary(data.test.x)
         self.data, self.budget = data, BUDGETS[effort]
 
-    def target(self, key: Key, recipe: Recipe) -> BernoulliVAE | AbstractBounded:
+    def target(self, key: Key, recipe: Recipe) -> BernoulliVAE | Bounded:
         """Returns the model with a new decoder and a new prior; an implicit prior is bounded."""
         assert recipe.model is not None
-        decoder, prior, bound = recipe.model(key, self.train)
+        decoder, prior = recipe.model(key, self.train)
         model = BernoulliVAE(decoder, Rows.create(self.train), BATCH_SIZE, prior)
-        return bound(model, NUM_PRIOR) if isinstance(prior, AbstractImplicit) else model
+        return Bounded(model, NUM_PRIOR) if isinstance(prior, AbstractImplicit) else model
 
     def monitors(self, num_steps: int, recipe: Recipe) -> Sequence[AbstractMonitor]:
         """Returns none: the time of a fit is short, and that of a look is not."""
@@ -134,7 +134,7 @@ def summary(made: DoublyEvaluated) -> dict[str, Any]:
 
 
 def _model(fit: Posterior) -> BernoulliVAE:
-    model = fit.target.target if isinstance(fit.target, AbstractBounded) else fit.target
+    model = fit.target.target if isinstance(fit.target, Bounded) else fit.target
     assert isinstance(model, BernoulliVAE)
     return model
 
