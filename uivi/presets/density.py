@@ -41,12 +41,12 @@ DEFAULT_RATE = 4e-3
 ROUNDS_RATE = 1e-2
 """Learning rate at the start of a round, which has fewer updates."""
 FULL_COVARIANCE_UP_TO = 200
-MOST_NOISE, NOISE_BEHIND_LAYERS = 10, 3
-"""Largest size of ε, and its size where layers do most of the bending."""
+LEAST_NOISE, MOST_NOISE, NOISE_BEHIND_LAYERS = 3, 10, 3
+"""Smallest and largest size of ε, and its size where layers do most of the bending."""
 LAYERS, FEWER_LAYERS = {"num_layers": 12, "width": 96}, {"num_layers": 6, "width": 64}
 """Layers from 11 to 200 dimensions, and above, where their cost counts."""
 SMALL_LAYERS = {"num_layers": 6, "width": 32}
-"""Layers of a bent posterior of up to 10 dimensions, beside as many numbers ε."""
+"""Layers of a bent posterior of 4 to 10 dimensions, beside as many numbers ε."""
 BENT = 0.6
 """KL divergence of the start from the posterior, in nats, above which that posterior is bent. Ridges and
 funnels have more. A heavy tail has less, and layers do it no good."""
@@ -64,7 +64,7 @@ def default_family(
     Up to 200 dimensions z = shift + A l(w) with w ~ N(μ(ε), diag(σ(ε)²)). In the layers l, coordinates shift
     and scale one another (`Layered`). The numbers ε can bend q in as many directions as there are of them, ten
     at most. If z is larger than that, larger layers do most of the bending, and three numbers ε are enough.
-    Up to 10 dimensions there are layers only if `start` is far from the posterior. Above 200 dimensions the
+    From 4 to 10 dimensions there are layers only if `start` is far from the posterior. Above 200 dimensions the
     layers only shift (`Sheared`), every coordinate of w has a skew of its own (`Warped`) instead of A, and the
     correlations are those of `start`, which stay as they are; above 4,000 there are no layers. The first
     `min(dim, noise_dim)` coordinates of w start as 0.7 ε + 0.7 u: q starts near N(0, I), or near `start`, with
@@ -84,9 +84,10 @@ def default_family(
 def is_bent(start: Start) -> bool:
     """Whether a small posterior is so far from a Gaussian that its family has layers.
 
-    Around each of several modes there is less to bend.
+    Around each of several modes there is less to bend. In up to three dimensions ε bends in all directions, and
+    layers leave tails around rings.
     """
-    return 1 < len(start.loc) <= MOST_NOISE and start.places is None and start.kl > BENT
+    return LEAST_NOISE < len(start.loc) <= MOST_NOISE and start.places is None and start.kl > BENT
 
 
 def family_on(
@@ -107,7 +108,7 @@ def family_on(
 
 def _noise_dim(dim: int) -> int:
     """Returns the size of ε for a z of size `dim`."""
-    return NOISE_BEHIND_LAYERS if MOST_NOISE < dim <= LAYERS_UP_TO else min(max(dim, 3), MOST_NOISE)
+    return NOISE_BEHIND_LAYERS if MOST_NOISE < dim <= LAYERS_UP_TO else min(max(dim, LEAST_NOISE), MOST_NOISE)
 
 
 @once_jit
