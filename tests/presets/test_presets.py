@@ -26,7 +26,7 @@ def test_the_default_family_grows_with_dim(dim, noise_dim, getkey):
 
 
 @pytest.mark.parametrize(
-    ("dim", "kl", "layered"), [(2, 0.7, True), (2, 0.5, False), (2, np.nan, False), (1, 9.0, False)]
+    ("dim", "kl", "layered"), [(4, 1.6, True), (4, 1.4, False), (4, np.nan, False), (3, 9.0, False)]
 )
 def test_a_small_posterior_has_layers_if_it_is_far_from_its_start(dim, kl, layered, getkey):
     start = Start(jnp.zeros(dim), jnp.eye(dim), kl=kl)
