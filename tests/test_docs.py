@@ -50,7 +50,7 @@ page_name = lambda page: str(page.relative_to(ROOT))
 
 
 # These show what the other pages' code does too, with more fits.
-MORE_FITS = ("gallery.md", "diagnostics.md", "mean_field.md", "pymc.md", "recipes.md")
+MORE_FITS = ("gallery.md", "diagnostics.md", "mean_field.md", "networks.md", "pymc.md", "recipes.md")
 RUN = [
     pytest.param(p, marks=pytest.mark.slow if p.name in MORE_FITS else ())
     for p in PAGES
