@@ -3,14 +3,13 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from uivi import _checks
 from uivi._types import Key, Latent, Scalar
 from uivi.families.conditionals.base import AbstractConditional
 from uivi.families.conditionals.mapped import AbstractMapped
-from uivi.families.conditionals.sheared import halves, orders
+from uivi.families.conditionals.sheared import first_networks, halves, layers, network_of
 
 SLOWER = 0.3
 """How fast scales change compared with shifts: a step of Adam moves both by the same amount."""
@@ -56,11 +55,7 @@ class Layered(AbstractMapped):
             num_layers: number of layers, L.
             width: number of hidden units in each layer, H.
         """
-        number, width = _checks.positive_int("num_layers", num_layers), _checks.positive_int("width", width)
-        first = inner.dim // 2
-        hidden = jax.random.normal(key, (number, width, first)) * max(first, 1) ** -0.5
-        out = jnp.zeros((number, 2 * (inner.dim - first), width))
-        return cls(inner, hidden, jnp.zeros((number, width)), out)
+        return cls(inner, *first_networks(key, inner.dim, num_layers, width, outputs=2))
 
     def move(self, w: Latent) -> Latent:
         """Applies the layers."""
@@ -71,7 +66,7 @@ class Layered(AbstractMapped):
             shift, log_scale = self._parameters(still, *network)
             return jnp.concatenate([still, jnp.exp(log_scale) * moved + shift])[back], None
 
-        return jax.lax.scan(apply, w, self._layers())[0]
+        return jax.lax.scan(apply, w, layers(self.dim, self.hidden, self.bias, self.out))[0]
 
     def undo(self, z: Latent) -> tuple[Latent, Scalar]:
         """Undoes the layers, the last one first. The log determinant is the sum of all log scales."""
@@ -83,18 +78,13 @@ class Layered(AbstractMapped):
             x = jnp.concatenate([still, jnp.exp(-log_scale) * (moved - shift)])[back]
             return (x, log_det + jnp.sum(log_scale)), None
 
-        return jax.lax.scan(undo, (z, jnp.zeros((), z.dtype)), self._layers(), reverse=True)[0]
+        every = layers(self.dim, self.hidden, self.bias, self.out)
+        return jax.lax.scan(undo, (z, jnp.zeros((), z.dtype)), every, reverse=True)[0]
 
     def _parameters(
         self, x: Float[Array, "A"], hidden: Array, bias: Array, out: Array
     ) -> tuple[Float[Array, "B"], Float[Array, "B"]]:
         """Returns shifts and log scales of the second group, given the first."""
-        # As in `Sheared`.
-        shift, raw = jnp.split(jax.nn.silu(x @ hidden.T + bias) @ out.T * len(bias) ** -0.5, 2)
+        shift, raw = jnp.split(network_of(x, hidden, bias, out), 2)
         raw = SLOWER * raw
         return shift, raw * jax.lax.rsqrt(1 + (raw / self.bound) ** 2)
-
-    def _layers(self) -> tuple[Array, ...]:
-        """Returns the order of the coordinates in each layer, the order back, and the layers' networks."""
-        every = orders(len(self.bias), self.dim)
-        return jnp.asarray(every), jnp.asarray(np.argsort(every, 1)), self.hidden, self.bias, self.out

@@ -47,10 +47,7 @@ class Sheared(AbstractMapped):
             num_layers: number of layers, L.
             width: number of hidden units in each layer, H.
         """
-        number, width = _checks.positive_int("num_layers", num_layers), _checks.positive_int("width", width)
-        first = inner.dim // 2
-        hidden = jax.random.normal(key, (number, width, first)) * max(first, 1) ** -0.5
-        return cls(inner, hidden, jnp.zeros((number, width)), jnp.zeros((number, inner.dim - first, width)))
+        return cls(inner, *first_networks(key, inner.dim, num_layers, width))
 
     def move(self, w: Latent) -> Latent:
         """Applies the layers."""
@@ -58,9 +55,9 @@ class Sheared(AbstractMapped):
         def apply(x: Latent, layer: tuple[Array, ...]) -> tuple[Latent, None]:
             order, back, *network = layer
             still, moved = halves(x[order])
-            return jnp.concatenate([still, moved + _shift(still, *network)])[back], None
+            return jnp.concatenate([still, moved + network_of(still, *network)])[back], None
 
-        return jax.lax.scan(apply, w, self._layers())[0]
+        return jax.lax.scan(apply, w, layers(self.dim, self.hidden, self.bias, self.out))[0]
 
     def undo(self, z: Latent) -> tuple[Latent, Scalar]:
         """Undoes the layers, the last one first. A shift keeps volumes: the log determinant is zero."""
@@ -68,19 +65,32 @@ class Sheared(AbstractMapped):
         def undo(x: Latent, layer: tuple[Array, ...]) -> tuple[Latent, None]:
             order, back, *network = layer
             still, moved = halves(x[order])
-            return jnp.concatenate([still, moved - _shift(still, *network)])[back], None
+            return jnp.concatenate([still, moved - network_of(still, *network)])[back], None
 
-        return jax.lax.scan(undo, z, self._layers(), reverse=True)[0], jnp.zeros((), z.dtype)
-
-    def _layers(self) -> tuple[Array, ...]:
-        """Returns the order of the coordinates in each layer, the order back, and the layers' networks."""
-        every = orders(len(self.bias), self.dim)
-        return jnp.asarray(every), jnp.asarray(np.argsort(every, 1)), self.hidden, self.bias, self.out
+        every = layers(self.dim, self.hidden, self.bias, self.out)
+        return jax.lax.scan(undo, z, every, reverse=True)[0], jnp.zeros((), z.dtype)
 
 
-def _shift(x: Float[Array, "A"], hidden: Array, bias: Array, out: Array) -> Float[Array, "B"]:
+def first_networks(
+    key: Key, dim: int, num_layers: int, width: int, outputs: int = 1
+) -> tuple[Float[Array, "L H A"], Float[Array, "L H"], Float[Array, "L F H"]]:
+    """Returns random hidden weights, zero biases, and zero weights of the outputs for each moved coordinate."""
+    number, width = _checks.positive_int("num_layers", num_layers), _checks.positive_int("width", width)
+    first = dim // 2
+    hidden = jax.random.normal(key, (number, width, first)) * max(first, 1) ** -0.5
+    return hidden, jnp.zeros((number, width)), jnp.zeros((number, outputs * (dim - first), width))
+
+
+def layers(dim: int, *networks: Array) -> tuple[Array, ...]:
+    """Returns the order of the coordinates in each layer, the order back, and the layers' networks."""
+    every = orders(len(networks[0]), dim)
+    return jnp.asarray(every), jnp.asarray(np.argsort(every, 1)), *networks
+
+
+def network_of(x: Float[Array, "A"], hidden: Array, bias: Array, out: Array) -> Float[Array, "B"]:
+    """Returns the outputs of a layer's network."""
     # Near zero SiLU is almost a parabola, which is what a slight skew needs; far out it is linear. In a step of
-    # Adam all units may change together: divided by √H, the shift changes no more if there are many of them.
+    # Adam all units may change together: divided by √H, the outputs change no more if there are many of them.
     return jax.nn.silu(x @ hidden.T + bias) @ out.T * len(bias) ** -0.5
 
 
